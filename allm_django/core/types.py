@@ -1,0 +1,243 @@
+"""The values that the loop is made of. All are frozen; none knows Django, a clock or I/O.
+
+JSON-shaped fields hold only what ``json.loads`` can give, so that every value but a handler survives
+a JSON round trip unchanged (T06).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeAlias
+
+from allm_django.errors import InvalidInputError, ToolDefinitionError
+
+JSON: TypeAlias = None | bool | int | float | str | list[Any] | dict[str, Any]
+JSONObject: TypeAlias = dict[str, Any]
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+Mode: TypeAlias = Literal["auto", "manual"]
+Handler: TypeAlias = Callable[..., Any]
+
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+RESERVED_NAMES = frozenset({"auto", "none", "required", "tool_help"})
+DEFAULT_TIMEOUT = 30.0
+DEFAULT_MAX_TURNS = 8
+
+
+def check_tool_name(name: object, field_name: str = "name") -> str:
+    """Return ``name`` if it is a legal tool name (T03), else raise ToolDefinitionError."""
+    if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
+        raise ToolDefinitionError(
+            f"{field_name}: {name!r} is not a tool name; 1 to 64 of A-Z a-z 0-9 _ - are allowed.", field=field_name
+        )
+    if name in RESERVED_NAMES:
+        raise ToolDefinitionError(f"{field_name}: {name!r} is reserved; choose another name.", field=field_name)
+    return name
+
+
+def check_flag(value: object, field_name: str) -> bool:
+    """Return ``value`` if it is a real boolean (T02), else raise ToolDefinitionError."""
+    if not isinstance(value, bool):
+        raise ToolDefinitionError(
+            f"{field_name}: {value!r} is {type(value).__name__}; True or False is needed.", field=field_name
+        )
+    return value
+
+
+def check_timeout(value: object, field_name: str = "timeout") -> float:
+    """Return ``value`` in seconds if it is a positive, finite number, else raise ToolDefinitionError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise ToolDefinitionError(
+            f"{field_name}: {value!r} is not a timeout; a positive number of seconds is needed.", field=field_name
+        )
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the provider counted. ``None`` means that it did not say, which is not 0 (L09).
+
+    Tokens are whole numbers; ``cost`` is in US dollars.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        def total(a: Any, b: Any) -> Any:
+            return b if a is None else a if b is None else a + b
+
+        return Usage(*(total(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
+
+    def as_json(self) -> JSONObject:
+        """As a JSON object; unknown figures are left out."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any] | None) -> Usage:
+        """The inverse of :meth:`as_json`; unknown keys are ignored."""
+        names = {f.name for f in fields(cls)}
+        return cls(**{k: v for k, v in (data or {}).items() if k in names})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as the model asked for it.
+
+    ``id`` is unique in its conversation (the provider's own where that is usable, else ours) and is what
+    ``tool_result`` takes. ``arguments`` is the parsed object ({} for none) or None if it could not be
+    parsed; ``raw`` is the text as the model wrote it.
+    """
+
+    id: str
+    name: str
+    arguments: JSONObject | None = None
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation, in neutral form.
+
+    An assistant message may have ``calls`` and, in ``dump``, the provider's own message kept whole
+    (``{"provider": …, "model": …, "message": …}``). A tool message has ``tool_call_id`` and the
+    model's copy of the result in ``content``. ``complete=False``: the stream broke; never sent again.
+    """
+
+    role: Role
+    content: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    is_error: bool = False
+    dump: JSONObject | None = None
+    complete: bool = True
+    usage: Usage | None = None
+    thinking: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The one result of a call: ``value`` whole, ``content`` the model's copy (encoded, capped).
+
+    ``code`` is empty for a success, else the error's stable word (``invalid_arguments``, ``timeout``, …);
+    ``detail`` is for staff and never reaches the model.
+    """
+
+    call_id: str
+    value: JSON = None
+    content: str = ""
+    code: str = ""
+    detail: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether this result tells the model of a failure."""
+        return bool(self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the loop knows it (T01). ``handler`` is any callable (stateless) or a registered key.
+
+    Raises ToolDefinitionError, naming the field, for anything not allowed (T02, T03). The schema is linted
+    where it is compiled (``core.schema``). ``timeout`` is in seconds.
+    """
+
+    name: str
+    description: str
+    schema: JSONObject
+    handler: Handler | str | None = None
+    manual: bool = False
+    metadata: JSONObject = field(default_factory=dict)
+    compact: bool = False
+    summary: str = ""
+    timeout: float = DEFAULT_TIMEOUT
+    idempotent: bool = False
+    sensitive: tuple[str, ...] = ()
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        check_tool_name(self.name)
+        for name in ("description", "summary", "title"):
+            if not isinstance(getattr(self, name), str):
+                kind = type(getattr(self, name)).__name__
+                raise ToolDefinitionError(f"{name}: {kind} given; text is needed.", field=name)
+        for name in ("schema", "metadata"):
+            if not isinstance(getattr(self, name), dict):
+                kind = type(getattr(self, name)).__name__
+                raise ToolDefinitionError(f"{name}: {kind} given; a JSON object is needed.", field=name)
+        for name in ("manual", "compact", "idempotent"):
+            check_flag(getattr(self, name), name)
+        check_timeout(self.timeout)
+        if self.handler is not None and not isinstance(self.handler, str) and not callable(self.handler):
+            raise ToolDefinitionError("handler: neither a callable, a registered key nor None.", field="handler")
+        object.__setattr__(self, "sensitive", tuple(self.sensitive))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one run. None = unbounded, but for ``max_turns``. Tokens count input and output together."""
+
+    max_turns: int = DEFAULT_MAX_TURNS
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value is None and f.name != "max_turns":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+                raise InvalidInputError(f"{f.name}: {value!r} is not a positive number.", field=f.name)
+            if f.name in ("max_turns", "max_calls", "max_tokens") and not isinstance(value, int):
+                raise InvalidInputError(f"{f.name}: {value!r} is not a whole number.", field=f.name)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """A named set-up of model, tools and rules for stateless use; the admin's ``Engine`` row is its twin.
+
+    ``model`` is an id such as ``"openai:gpt-5-mini"`` or a model object; ``tools`` holds functions, ToolSpecs
+    or names of registered tools. ``on_tool_error`` is ``"continue"``, ``"halt"`` or a function
+    ``(call, result) -> replacement | Halt`` (T19). ``max_turns`` None = the default (L06).
+    """
+
+    model: Any
+    tools: Sequence[Any] = ()
+    system: str = ""
+    params: JSONObject = field(default_factory=dict)
+    mode: Mode = "auto"
+    max_turns: int | None = None
+    on_tool_error: str | Callable[..., Any] = "continue"
+    halt_when: Callable[..., Any] | None = None
+    encoder: Callable[[Any], str] | None = None
+    executor: Any = None
+    tool_choice: str = "auto"
+    context: Any = None
+    limits: Limits | None = None
+    terminal_tool: str | None = None
+    max_parallel: int = 8
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What one model call is made of: a complete, valid history and the tools on offer.
+
+    ``messages`` never holds an incomplete message; each call in it has its result right after its message,
+    in the calls' order. ``params`` are provider-neutral settings (``temperature``, ``max_tokens``, ``top_p``,
+    ``seed``, ``stop``, ``timeout`` in seconds, ``parallel_tool_calls``).
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    system: str = ""
+    tool_choice: str = "auto"
+    params: JSONObject = field(default_factory=dict)
+    request_id: str = ""

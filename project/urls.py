@@ -1,0 +1,12 @@
+"""The demo's addresses: the admin, Django's own login pages, and the assistant at the root."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("accounts/", include("django.contrib.auth.urls")),
+    path("", include("allm_django.urls")),
+]

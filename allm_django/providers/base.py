@@ -77,3 +77,8 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Stream one answer; the last delta is :class:`Finished`."""
         ...
+
+
+def is_retryable_status(status: int | None) -> bool:
+    """Whether an HTTP status may be gone at the next try (L14); None = the provider could not be reached."""
+    return status is None or status in (408, 429) or status >= 500

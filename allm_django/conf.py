@@ -1,0 +1,138 @@
+"""The one reader of ``settings.ALLM``: typed, cached, reloaded when a test overrides the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.db import connection
+from django.utils.module_loading import import_string
+
+from allm_django.core.types import DEFAULT_MAX_TURNS
+from allm_django.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Conf:
+    """All settings of ``ALLM = {…}`` with their defaults.
+
+    Times are in seconds, sizes in characters (text) or bytes (frames, arguments). ``PROVIDERS`` maps the prefix
+    of a model id to the dotted path of a factory ``(name) -> Model``; ``ACCESS`` is the dotted path of the class
+    that decides who may.
+    """
+
+    TOOL_MODULES: tuple[str, ...] = ()
+    PROVIDERS: Mapping[str, str] = field(default_factory=dict)
+    ACCESS: str = "allm_django.access.Access"
+    DISPATCH: str = "allm_django.runtime.dispatch.inprocess.InProcess"
+    MAX_TURNS: int = DEFAULT_MAX_TURNS
+    TOOL_TIMEOUT: float = 30.0
+    MAX_PARALLEL: int = 8
+    HANDLER_THREADS: int = 16
+    HANDLER_SPARE_THREADS: int = 16
+    DATABASE_THREADS: int = 8
+    LEASE_SECONDS: float = 15.0
+    RENEW_SECONDS: float = 5.0
+    POLL_SECONDS: float = 2.0
+    SWEEP_SECONDS: float = 5.0
+    FLUSH_SECONDS: float = 0.04
+    CANCEL_GRACE_SECONDS: float = 2.0
+    PROVIDER_ATTEMPTS: int = 3
+    PROVIDER_RETRY_AFTER_MAX: float = 30.0
+    MAX_TEXT: int = 32_000
+    MAX_FRAME: int = 65_536
+    RESULT_CAP: int = 32_768
+    SOCKETS_PER_USER: int = 20
+    RUNNING_PER_USER: int = 10
+    REQUESTS_PER_MINUTE: int = 240
+    SWEEPER: bool = True
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            _check(f.name, getattr(self, f.name), f.default)
+
+
+def _check(name: str, value: Any, default: Any) -> None:
+    if name == "PROVIDERS":
+        good = isinstance(value, Mapping) and all(isinstance(v, str) for pair in value.items() for v in pair)
+        wanted = "a mapping of prefix to dotted path"
+    elif name == "TOOL_MODULES":
+        good = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
+        wanted = "a list of dotted module paths"
+    elif isinstance(default, bool) or isinstance(value, bool):
+        good, wanted = isinstance(value, bool) and isinstance(default, bool), f"{type(default).__name__}"
+    elif isinstance(default, (int, float)):
+        kinds = int if isinstance(default, int) else (int, float)
+        good, wanted = isinstance(value, kinds) and value > 0, f"a positive {type(default).__name__}"
+    else:
+        good, wanted = isinstance(value, str) and bool(value), "a dotted path"
+    if not good:
+        raise ConfigurationError(f"ALLM[{name!r}]: {value!r} given; {wanted} is needed.")
+
+
+@cache
+def conf() -> Conf:
+    """The settings as they stand. Raises ConfigurationError naming the setting."""
+    given = getattr(settings, "ALLM", {})
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"ALLM: {type(given).__name__} given; a dictionary is needed.")
+    known = {f.name for f in fields(Conf)}
+    if wrong := sorted(set(given) - known):
+        raise ConfigurationError(f"ALLM[{wrong[0]!r}] is not a setting; known are {', '.join(sorted(known))}.")
+    return Conf(**given)
+
+
+@cache
+def provider_factories() -> Mapping[str, Callable[[str], Any]]:
+    """The host project's own providers, imported from its settings."""
+    return {prefix: _load(path, f"PROVIDERS[{prefix!r}]") for prefix, path in conf().PROVIDERS.items()}
+
+
+@cache
+def access_class() -> type[Any]:
+    """The class of ``ALLM["ACCESS"]``."""
+    loaded: type[Any] = _load(conf().ACCESS, "ACCESS")
+    return loaded
+
+
+@cache
+def dispatch_class() -> type[Any]:
+    """The class of ``ALLM["DISPATCH"]``."""
+    loaded: type[Any] = _load(conf().DISPATCH, "DISPATCH")
+    return loaded
+
+
+def database_threads() -> int:
+    """How many threads may talk to the database for the runner: one on SQLite, where writers queue anyway."""
+    return 1 if connection.vendor == "sqlite" else conf().DATABASE_THREADS
+
+
+def secret_key() -> str:
+    """The host project's secret, for signatures."""
+    return str(settings.SECRET_KEY)
+
+
+def channel_layer_path() -> str:
+    """The dotted path of the default channel layer, or ``""``."""
+    layers = getattr(settings, "CHANNEL_LAYERS", {})
+    return str(layers.get("default", {}).get("BACKEND", ""))
+
+
+def _load(path: str, name: str) -> Any:
+    try:
+        return import_string(path)
+    except ImportError as error:
+        raise ConfigurationError(f"ALLM[{name}]: {path!r} can't be imported: {error}") from error
+
+
+def _reload(*, setting: str, **_: Any) -> None:
+    if setting == "ALLM":
+        for cached in (conf, provider_factories, access_class, dispatch_class):
+            cached.cache_clear()
+
+
+setting_changed.connect(_reload, dispatch_uid="allm_django.conf")

@@ -1,0 +1,167 @@
+"""The loop's only brain: what happens next, from a snapshot of where things stand.
+
+Pure: the same snapshot always gives the same action. Whoever drives the loop (stateless or stored) loads a
+snapshot, asks here, does the one thing and looks again, so a crash anywhere just means asking once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from allm_django.core.states import OPEN_STATES, CallState, HaltedReason
+from allm_django.core.types import JSONObject, Limits, Usage
+
+MAX_BLANK_ANSWERS = 2
+TOOL_ERROR_EFFECT = "tool_error"
+TERMINAL_EFFECT = "terminal_tool"
+WORD_EFFECT = "halt:"
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """What the brain sees of a call. ``effect`` is what its result asks of the loop, if it was made in this
+    run: ``""``, ``"tool_error"``, ``"terminal_tool"`` or ``"halt:<word>"``.
+    """
+
+    id: str
+    state: CallState
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Where a run stands. ``calls`` are those of the thread's last complete assistant message, in order.
+
+    ``turns`` counts model round trips of this run; ``blanks`` the empty answers at the thread's end;
+    ``answered``: the thread ends with an assistant message that has text and no calls, made in this run.
+    ``step_checked``: the engine's ``halt_when`` has seen the last step (or there is none to ask);
+    ``halt_when`` is its verdict.
+    """
+
+    limits: Limits
+    calls: tuple[CallView, ...] = ()
+    turns: int = 0
+    blanks: int = 0
+    answered: bool = False
+    cancel_requested: bool = False
+    error: str = ""
+    halt_when: bool = False
+    step_checked: bool = True
+    calls_used: int = 0
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Ask the model for its next answer; ``nudge``: its last one was empty, say so (L12)."""
+
+    nudge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteCalls:
+    """Start these calls now, side by side (T18)."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCalls:
+    """Nothing to start; calls are at work. Look again when one ends or a person decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStep:
+    """Ask the engine's ``halt_when`` about the step that just ended (L07)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCalls:
+    """The run was cancelled: stop what can be stopped, give every open call its synthetic result (L15)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HaltRun:
+    """Stop. ``waiting``: something is open, the same run goes on after a person acts; else it has ended."""
+
+    reason: str
+    waiting: bool = False
+    metadata: JSONObject = field(default_factory=dict)
+
+
+Action: TypeAlias = CallModel | ExecuteCalls | AwaitCalls | CheckStep | CloseCalls | HaltRun
+
+
+def next_action(snapshot: Snapshot) -> Action:
+    """What to do now (L04–L07, L12, L15; the order of reasons is design.md's)."""
+    states = {call.state for call in snapshot.calls}
+    if snapshot.cancel_requested:
+        return _when_cancelled(states)
+    if ready := tuple(call.id for call in snapshot.calls if call.state is CallState.READY):
+        return ExecuteCalls(ready)
+    if states & {CallState.EXECUTING, CallState.DELEGATED}:
+        return AwaitCalls()
+    if reason := halted_reason(snapshot, states):
+        waiting = bool(states & OPEN_STATES)
+        return HaltRun(reason, waiting, _metadata(snapshot, reason))
+    if not snapshot.step_checked:
+        return CheckStep()
+    return CallModel(nudge=snapshot.blanks > 0)
+
+
+def halted_reason(snapshot: Snapshot, states: Iterable[CallState]) -> str:
+    """The first reason that applies now that nothing is ready or at work, or ``""`` to go on (L05)."""
+    open_now = set(states)
+    effects = [call.effect for call in snapshot.calls]
+    reasons = (
+        (HaltedReason.ERROR, bool(snapshot.error)),
+        (HaltedReason.ASK_USER, CallState.ASKING in open_now),
+        (HaltedReason.TOOL_ERROR, TOOL_ERROR_EFFECT in effects),
+        (_own_word(effects), bool(_own_word(effects))),
+        (HaltedReason.UNKNOWN_OUTCOME, CallState.UNKNOWN in open_now),
+        (HaltedReason.MANUAL_TOOL_CALLS, CallState.PENDING in open_now),
+        (HaltedReason.TERMINAL_TOOL, TERMINAL_EFFECT in effects),
+        (HaltedReason.COMPLETED, snapshot.answered),
+        (HaltedReason.HALT_WHEN, snapshot.halt_when),
+        (HaltedReason.MAX_TURNS, snapshot.turns >= snapshot.limits.max_turns),
+        (HaltedReason.LIMIT, bool(reached_limit(snapshot))),
+        (HaltedReason.ERROR, snapshot.blanks > MAX_BLANK_ANSWERS),
+    )
+    return next((str(reason) for reason, applies in reasons if applies), "")
+
+
+def reached_limit(snapshot: Snapshot) -> str:
+    """The name of the first bound that this run has reached (L10), or ``""``. Unknown figures reach none."""
+    limits, usage = snapshot.limits, snapshot.usage
+    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    used = {
+        "max_calls": (snapshot.calls_used, limits.max_calls),
+        "max_tokens": (tokens, limits.max_tokens),
+        "max_cost": (usage.cost or 0.0, limits.max_cost),
+        "max_seconds": (snapshot.seconds, limits.max_seconds),
+    }
+    return next((name for name, (value, bound) in used.items() if bound is not None and value >= bound), "")
+
+
+def _when_cancelled(states: set[CallState]) -> Action:
+    if states - {CallState.SETTLED, CallState.UNKNOWN}:
+        return CloseCalls()
+    return HaltRun(HaltedReason.CANCELLED, waiting=CallState.UNKNOWN in states)
+
+
+def _own_word(effects: Iterable[str]) -> str:
+    return next((effect.removeprefix(WORD_EFFECT) for effect in effects if effect.startswith(WORD_EFFECT)), "")
+
+
+def _metadata(snapshot: Snapshot, reason: str) -> JSONObject:
+    found: JSONObject = {}
+    if pending := [call.id for call in snapshot.calls if call.state is CallState.PENDING]:
+        found["manual_tool_calls"] = pending
+    if reason == HaltedReason.LIMIT:
+        found["limit"] = reached_limit(snapshot)
+    if reason == HaltedReason.ERROR and not snapshot.error:
+        found["error"] = "blank_answers"
+    return found

@@ -1,0 +1,140 @@
+"""Messages as plain values: making them, their JSON form, and what makes a list of them a valid history (L08, S06)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from allm_django.core.encode import to_json, to_text
+from allm_django.core.types import JSONObject, Message, ToolCall, Usage
+from allm_django.errors import HistoryError
+
+NUDGE = "Your last answer was empty. Answer in words, or call a tool."
+
+
+def user(text: str) -> Message:
+    """A user's message."""
+    return Message("user", _text(text, "user"))
+
+
+def system(text: str) -> Message:
+    """An instruction to the model."""
+    return Message("system", _text(text, "system"))
+
+
+def assistant(text: str) -> Message:
+    """An earlier answer of the model."""
+    return Message("assistant", _text(text, "assistant"))
+
+
+def tool_result(call_id: str, value: Any, *, is_error: bool = False) -> Message:
+    """The result of the call ``call_id``; any JSON-able value, a text is passed verbatim (T11)."""
+    if not isinstance(call_id, str) or not call_id:
+        raise HistoryError("tool_result: the call's id is missing; take it from ToolCall.id.", field="call_id")
+    return Message("tool", to_text(value), tool_call_id=call_id, is_error=is_error)
+
+
+def message_to_json(message: Message) -> JSONObject:
+    """``message`` as a JSON object; the inverse of :func:`message_from_json`."""
+    data: JSONObject = {"role": message.role, "content": message.content}
+    if message.calls:
+        data["calls"] = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw} for call in message.calls
+        ]
+    for name in ("tool_call_id", "dump", "thinking"):
+        if value := getattr(message, name):
+            data[name] = to_json(value)
+    if message.is_error:
+        data["is_error"] = True
+    if not message.complete:
+        data["complete"] = False
+    if message.usage is not None:
+        data["usage"] = message.usage.as_json()
+    return data
+
+
+def message_from_json(data: Any, field: str = "message") -> Message:
+    """A message from its JSON form. Raises HistoryError naming the place."""
+    if isinstance(data, Message):
+        return data
+    if not isinstance(data, dict):
+        raise HistoryError(f"{field}: {type(data).__name__} given; a message is needed.", field=field)
+    role = data.get("role")
+    if role not in ("system", "user", "assistant", "tool"):
+        raise HistoryError(f"{field}.role: {role!r} is not one of system, user, assistant, tool.", field=f"{field}.role")
+    calls = tuple(
+        ToolCall(str(call["id"]), str(call["name"]), call.get("arguments"), call.get("raw", ""))
+        for call in data.get("calls", ())
+    )
+    return Message(
+        role,
+        _text(data.get("content", ""), f"{field}.content"),
+        calls,
+        data.get("tool_call_id"),
+        bool(data.get("is_error", False)),
+        data.get("dump"),
+        bool(data.get("complete", True)),
+        Usage.from_json(data["usage"]) if "usage" in data else None,
+        str(data.get("thinking", "")),
+    )
+
+
+def check_history(messages: Sequence[Message]) -> None:
+    """Raise HistoryError unless every call has exactly one result, and every result a call (L08).
+
+    Results may stand in any order, but before the next user or assistant message.
+    """
+    open_ids: dict[str, bool] = {}
+    seen: set[str] = set()
+    for message in messages:
+        if message.role == "tool":
+            _take_result(message.tool_call_id or "", open_ids)
+            continue
+        _refuse_missing(open_ids)
+        open_ids = {}
+        if message.role == "assistant" and message.complete:
+            for call in message.calls:
+                if call.id in seen:
+                    raise HistoryError(f"messages: two calls have the id {call.id!r}.", field="messages")
+                seen.add(call.id)
+                open_ids[call.id] = False
+    _refuse_missing(open_ids)
+    if not messages or not any(message.role == "user" for message in messages):
+        raise HistoryError("messages: there is no user message to answer.", field="messages")
+
+
+def in_request_order(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages a provider may see: incomplete and blank ones left out, results in their calls' order (T18)."""
+    out: list[Message] = []
+    results: dict[str, Message] = {}
+    order: list[str] = []
+    for message in [*messages, Message("user")]:
+        if message.role == "tool":
+            results[message.tool_call_id or ""] = message
+            continue
+        out.extend(results[id_] for id_ in order if id_ in results)
+        results, order = {}, [call.id for call in message.calls]
+        if message.complete and (message.content or message.calls):
+            out.append(message)
+    return tuple(out)
+
+
+def _take_result(call_id: str, open_ids: dict[str, bool]) -> None:
+    if call_id not in open_ids:
+        raise HistoryError(f"tool_result: no open call has the id {call_id!r}.", field="tool_call_id")
+    if open_ids[call_id]:
+        raise HistoryError(f"tool_result: the call {call_id!r} has two results.", field="tool_call_id")
+    open_ids[call_id] = True
+
+
+def _refuse_missing(open_ids: dict[str, bool]) -> None:
+    missing = [id_ for id_, answered in open_ids.items() if not answered]
+    if missing:
+        names = ", ".join(repr(id_) for id_ in missing)
+        raise HistoryError(f"messages: no result for the call {names}; append tool_result(…) for it.", field="messages")
+
+
+def _text(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise HistoryError(f"{field}: {type(value).__name__} given; text is needed.", field=field)
+    return value

@@ -1,0 +1,84 @@
+"""The verdict on one call before anything runs: ready, pending, or settled at once (T07, T20, T21, L03, L04, L11).
+
+What the model may do is decided here from values alone; its text can change arguments, never the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from allm_django.core.decide import TERMINAL_EFFECT
+from allm_django.core.encode import to_text
+from allm_django.core.schema import compile_schema, parse_arguments
+from allm_django.core.states import CallState, Outcome
+from allm_django.core.types import JSON, JSONObject, Mode, ToolResult, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where a new call starts and why. ``result`` is set when it is settled at once."""
+
+    state: CallState
+    why: str
+    arguments: JSONObject | None = None
+    outcome: Outcome | None = None
+    result: ToolResult | None = None
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a turn was offered: the tools by name, the loop's mode, the terminal tool's name (or None)."""
+
+    tools: Mapping[str, ToolSpec]
+    mode: Mode = "auto"
+    terminal_tool: str | None = None
+
+
+def judge(call_id: str, name: str, raw: str, offer: Offer) -> Verdict:
+    """The verdict on a call that the model just made, as text ``raw`` names its arguments."""
+    spec = offer.tools.get(name)
+    if spec is None:
+        return _refused(call_id, Outcome.UNAVAILABLE, "unknown_tool", _unknown_text(name, list(offer.tools)), None)
+    arguments, problem = parse_arguments(raw)
+    if arguments is None:
+        return _refused(call_id, Outcome.INVALID, "invalid_arguments", problem, None)
+    if problem := check_arguments(spec.schema, arguments):
+        return _refused(call_id, Outcome.INVALID, "invalid_arguments", problem, arguments)
+    if name == offer.terminal_tool:
+        result = ToolResult(call_id, value=arguments, content=to_text(arguments))
+        return Verdict(CallState.SETTLED, "terminal tool", arguments, Outcome.SUCCEEDED, result, TERMINAL_EFFECT)
+    if offer.mode == "manual":
+        return Verdict(CallState.PENDING, "the whole loop is manual", arguments)
+    if spec.manual:
+        return Verdict(CallState.PENDING, "manual tool", arguments)
+    return Verdict(CallState.READY, "automatic tool", arguments)
+
+
+def check_arguments(schema: JSONObject, arguments: JSONObject) -> str:
+    """What is wrong with ``arguments``, in words a model or a person can act on, or ``""``."""
+    problems = compile_schema(schema).errors(arguments)
+    if not problems:
+        return ""
+    listed = "; ".join(f"{problem.path or 'arguments'}: {problem.message}" for problem in problems)
+    return f"The arguments do not fit the tool's schema: {listed}"
+
+
+def error_text(code: str, message: str) -> str:
+    """The model's copy of an error: JSON, so that it can't be taken for a tool's own words."""
+    return to_text({"error": code, "message": message})
+
+
+def error_result(call_id: str, code: str, message: str, *, detail: str = "", value: JSON = None) -> ToolResult:
+    """A result that tells the model of a failure."""
+    return ToolResult(call_id, value=value, content=error_text(code, message), code=code, detail=detail)
+
+
+def _refused(call_id: str, outcome: Outcome, code: str, message: str, arguments: JSONObject | None) -> Verdict:
+    return Verdict(CallState.SETTLED, message, arguments, outcome, error_result(call_id, code, message))
+
+
+def _unknown_text(name: str, offered: Sequence[str]) -> str:
+    shown = ", ".join(sorted(offered)) or "none"
+    return f"There is no tool named {name[:64]!r}. Tools on offer: {shown}."

@@ -1,0 +1,27 @@
+"""The rows. Writing them is ``store``'s alone."""
+
+from allm_django.models.call import PendingCall, ToolCall
+from allm_django.models.decision import Decision
+from allm_django.models.engine import Engine
+from allm_django.models.event import Event
+from allm_django.models.message import Message, MessageChunk
+from allm_django.models.run import Run
+from allm_django.models.session import IdempotencyKey, Session
+from allm_django.models.tool import Tool, ToolVersion
+from allm_django.models.worker import Worker
+
+__all__ = [
+    "Decision",
+    "Engine",
+    "Event",
+    "IdempotencyKey",
+    "Message",
+    "MessageChunk",
+    "PendingCall",
+    "Run",
+    "Session",
+    "Tool",
+    "ToolCall",
+    "ToolVersion",
+    "Worker",
+]

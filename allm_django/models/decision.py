@@ -1,0 +1,49 @@
+"""Decisions: who did what to a call, when, and having seen what."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from allm_django.models.appendonly import AppendOnlyModel, AppendOnlyQuerySet
+from allm_django.models.call import ToolCall
+from allm_django.models.session import Session
+
+
+class Decision(AppendOnlyModel):
+    """One decision on one version of a call; chained by HMAC to the session's previous one (H14)."""
+
+    session = models.ForeignKey(Session, models.PROTECT, related_name="decisions", verbose_name=_("session"))
+    call = models.ForeignKey(ToolCall, models.PROTECT, related_name="decisions", verbose_name=_("call"))
+    number = models.PositiveIntegerField(_("number"))
+    call_version = models.PositiveIntegerField(_("call version"))
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        related_name="allm_decisions",
+        db_constraint=False,
+        verbose_name=_("user"),
+    )
+    who = models.CharField(_("who"), max_length=200)
+    verb = models.CharField(_("verb"), max_length=12)
+    name = models.CharField(_("tool"), max_length=255)
+    arguments_before = models.JSONField(_("arguments before"), null=True)
+    arguments_after = models.JSONField(_("arguments after"), null=True)
+    reason = models.TextField(_("reason"), blank=True)
+    value = models.JSONField(_("value"), null=True)
+    outcome = models.CharField(_("outcome"), max_length=12)
+    created_at = models.DateTimeField(_("created at"))
+    hmac = models.CharField(_("HMAC"), max_length=64)
+
+    objects = AppendOnlyQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("decision")
+        verbose_name_plural = _("decisions")
+        ordering = ("session", "number")
+        constraints = (models.UniqueConstraint(fields=("session", "number"), name="allm_decision_number_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.verb} {self.name}"

@@ -1,0 +1,55 @@
+"""Runs: one drive of the loop from a message to its end; halts that wait for people are inside it."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from allm_django.core.states import RunState
+from allm_django.models.session import Session
+
+
+class Run(models.Model):
+    """One drive of the loop. ``settings`` is a copy of the engine's at its start; usage counts over halts."""
+
+    class Kind(models.TextChoices):
+        """Whether it goes on to a halt, or is one turn only (S02)."""
+
+        CHAT = "chat", _("chat")
+        STEP = "step", _("one step")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    session = models.ForeignKey(Session, models.CASCADE, related_name="runs", verbose_name=_("session"))
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.CHAT)
+    state = models.CharField(
+        _("state"), max_length=10, choices=[(s.value, s.value) for s in RunState], default=RunState.QUEUED
+    )
+    halted_reason = models.CharField(_("halted reason"), max_length=64, blank=True)
+    halted_metadata = models.JSONField(_("halted metadata"), default=dict, blank=True)
+    request_id = models.CharField(_("request id"), max_length=64)
+    settings = models.JSONField(_("settings"), default=dict)
+    error = models.JSONField(_("error"), null=True, blank=True)
+    usage = models.JSONField(_("usage"), default=dict, blank=True)
+    turns = models.PositiveIntegerField(_("turns"), default=0)
+    calls_used = models.PositiveIntegerField(_("calls"), default=0)
+    claims = models.PositiveIntegerField(_("claims"), default=0)
+    created_at = models.DateTimeField(_("created at"), auto_now_add=True)
+    started_at = models.DateTimeField(_("started at"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended at"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("run")
+        verbose_name_plural = _("runs")
+        ordering = ("-created_at",)
+        indexes = (models.Index(fields=("session", "-created_at"), name="allm_run_by_session"),)
+        constraints = (
+            models.CheckConstraint(
+                condition=~models.Q(state=RunState.ENDED) | ~models.Q(halted_reason=""),
+                name="allm_run_ended_with_reason",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"

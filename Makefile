@@ -1,0 +1,70 @@
+# make demo · make test · make storm · make bench · make wheel      (make help says more)
+#
+#   PYTHON=python3.13        the Python that a new virtual environment is made with (3.11 or newer)
+#   VENV=.venv-313           where that environment is
+#   DJANGO='Django~=6.1.0'   a Django of one's own choice for the tests
+#   PORT=8000                where the demo listens; the next free port if it is taken
+
+PYTHON ?= python3
+VENV ?= .venv
+DJANGO ?=
+PORT ?= 8000
+ARGS ?=
+comma := ,
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+# the demo brings OpenAI's library; the others come when their key is there
+EXTRAS := demo$(if $(ANTHROPIC_API_KEY),$(comma)anthropic)$(if $(GOOGLE_API_KEY),$(comma)google)
+DEMO := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+DEV := $(VENV)/.installed-dev$(if $(DJANGO),-$(subst >,,$(subst <,,$(subst ~=,-,$(DJANGO)))))
+
+.PHONY: help demo test lint types tests storm bench wheel clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^# //p;/^$$/q' Makefile
+
+demo: $(DEMO)
+	@$(PY) manage.py demo --port $(PORT)
+
+test: lint types tests
+
+lint: $(DEV)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports
+
+types: $(DEV)
+	$(VENV)/bin/mypy
+
+tests: $(DEV)
+	$(PY) manage.py makemigrations --check --dry-run --settings tests.settings
+	$(PY) -m pytest $(ARGS)
+	$(PY) -m tests.services postgres -- $(PY) -m pytest -m both_databases $(ARGS)
+
+storm: $(DEV)
+	$(PY) -m pytest -m storm $(ARGS)
+
+bench: $(DEV)
+	$(PY) -m pytest -m bench -s -p no:randomly $(ARGS)
+
+wheel: $(DEV)
+	$(PY) -m build --outdir dist
+
+clean:
+	rm -rf build dist staticfiles var/demo.sqlite3* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.13 …")'
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO): pyproject.toml | $(PY)
+	@echo "Installing the demo into $(VENV); a minute or two, once."
+	$(PIP) install --editable '.[$(EXTRAS)]'
+	@touch '$@'
+
+$(DEV): pyproject.toml | $(PY)
+	$(PIP) install --editable '.[dev]' $(if $(DJANGO),'$(DJANGO)')
+	$(PIP) check
+	@touch '$@'

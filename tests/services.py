@@ -1,0 +1,125 @@
+"""Programs that some tests need: PostgreSQL, Redis, Chromium. The tests start them themselves, in temporary folders.
+
+    python -m tests.services postgres -- pytest -m both_databases
+
+runs a command with a new PostgreSQL cluster in ALLM_TEST_DATABASE, and removes the cluster afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+POSTGRES = "PostgreSQL is not installed: apt-get install postgresql"
+REDIS = "Redis is not installed: apt-get install redis-server"
+CHROMIUM = "Chromium is not installed: apt-get install chromium"
+AS_ROOT = os.geteuid() == 0
+
+
+class AbsentError(Exception):
+    """A program is not there; the text says what to install."""
+
+
+def required() -> bool:
+    """Whether an absent program is a failure, not a skip (ALLM_REQUIRE_ALL=1)."""
+    return os.environ.get("ALLM_REQUIRE_ALL") == "1"
+
+
+def free_port() -> int:
+    """A port that is free right now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def find(names: list[str], folders: list[Path], absent: str) -> Path:
+    """The first program of ``names`` on PATH or in ``folders``. Raises AbsentError."""
+    for name in names:
+        for path in [shutil.which(name), *(folder / name for folder in folders)]:
+            if path and os.access(path, os.X_OK):
+                return Path(path)
+    raise AbsentError(absent)
+
+
+def chromium() -> Path:
+    """Where Chromium is. Raises AbsentError."""
+    return find(["chromium", "chromium-browser", "google-chrome"], [], CHROMIUM)
+
+
+def run(*command: object, user: str = "", cwd: Path | None = None) -> None:
+    """Run a program to its end; its words are shown only if it fails. ``user``: as that user, when we are root."""
+    words = [str(part) for part in command]
+    if user and AS_ROOT:
+        words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--", *words]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[str]:
+    """A new cluster on a free port, without a password, for as long as the block lasts; its URL.
+
+    PostgreSQL refuses to run as root; then it runs as the user postgres. Raises AbsentError.
+    """
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    binaries = find(["initdb"], versions, POSTGRES).resolve().parent
+    folder, port = Path(tempfile.mkdtemp(prefix="allm-pg-")), free_port()
+    data = folder / "data"
+    try:
+        if AS_ROOT:
+            shutil.chown(folder, "postgres")
+        run(binaries / "initdb", "-D", data, "-U", "allm", "-A", "trust", "-E", "UTF8", "--locale=C", "-N",
+            user="postgres", cwd=folder)  # fmt: skip
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c max_connections=200"
+        run(binaries / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start",
+            user="postgres", cwd=folder)  # fmt: skip
+        yield f"postgresql://allm@127.0.0.1:{port}/postgres"
+    finally:
+        with contextlib.suppress(RuntimeError):
+            run(binaries / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop", user="postgres", cwd=folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def redis() -> Iterator[str]:
+    """A new Redis on a free port, nothing written to disk, for as long as the block lasts; its URL.
+
+    Raises AbsentError.
+    """
+    program = find(["redis-server"], [], REDIS)
+    port = free_port()
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        if not any("Ready to accept connections" in line for line in iter(server.stdout.readline, "")):
+            raise RuntimeError("redis-server ended before it was ready.")
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        server.terminate()
+        server.communicate(timeout=10)
+
+
+def main(arguments: list[str]) -> int:
+    """Run a command with a database of its own; returns the command's exit status."""
+    if len(arguments) < 3 or arguments[:2] != ["postgres", "--"]:
+        sys.stderr.write("usage: python -m tests.services postgres -- COMMAND…\n")
+        return 2
+    try:
+        with postgres() as url:
+            return subprocess.run(arguments[2:], check=False, env=os.environ | {"ALLM_TEST_DATABASE": url}).returncode
+    except AbsentError as absent:
+        sys.stderr.write(f"SKIPPED on PostgreSQL: {absent}\n")
+        return int(required())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -60,6 +60,12 @@ class SchemaError(InvalidInputError):
     code = "schema"
 
 
+class EncodingError(AllmError):
+    """A value can't be written as JSON."""
+
+    code = "encoding_failed"
+
+
 class HistoryError(InvalidInputError):
     """The messages do not form a valid history."""
 

@@ -107,7 +107,7 @@ def _inner(container: Any) -> list[Any]:
 
 
 def _storable(text: str) -> None:
-    if "\x00" in text or not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+    if "\x00" in text or (not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)):
         raise _RefusedError("A text holds U+0000 or half of a surrogate pair, which can't be stored.")
 
 
@@ -125,7 +125,9 @@ def kind_of(value: object) -> str:
         return "true or false"
     if isinstance(value, (int, float)):
         return "a number" if isinstance(value, int) or not value.is_integer() else "a whole number"
-    return {str: "text", list: "a list", dict: "an object"}.get(type(value), type(value).__name__)
+    if isinstance(value, str):
+        return "text"
+    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else type(value).__name__
 
 
 def path_text(path: Any) -> str:
@@ -145,7 +147,9 @@ def not_json(arguments: object, error: Exception) -> ArgumentProblem:
         elif isinstance(value, list):
             waiting += [((*path, number), item) for number, item in enumerate(value)]
         elif isinstance(value, float) and not isfinite(value):
-            return ArgumentProblem(path_text(path), f"{path_text(path)} must be a finite number; NaN or infinity given.")
+            return ArgumentProblem(
+                path_text(path), f"{path_text(path)} must be a finite number; NaN or infinity given."
+            )
         elif value is not None and not isinstance(value, (str, int, float)):
             what = type(value).__name__
             return ArgumentProblem(path_text(path), f"{path_text(path)} is not JSON; {what} given.")

@@ -7,10 +7,11 @@ Python's ``re`` backtracks, so ``^(a+)+$`` takes exponential time. A pattern is 
 * the number of its possible paths is a polynomial in the length of the text (``^.*foo.*$``: quadratic);
 
 and the bound lets a text of :data:`USEFUL_LENGTH` characters through. Otherwise, and for back references,
-lookaround, inline flags and repeats of what may be empty, SchemaError says what to change. Each match is charged its bound
-(``Pattern.cost``), so a long text is refused rather than tried.
+lookaround, inline flags and repeats of what may be empty, SchemaError says what to change. Each match is
+charged its bound (``Pattern.cost``), so a long text is refused rather than tried.
 
-The dialect is what JSON Schema's ECMA-262 and Python's ``re`` share: ``$`` means the very end, ``\\d`` and ``\\w`` are ASCII.
+The dialect is what JSON Schema's ECMA-262 and Python's ``re`` share: ``$`` means the very end, ``\\d`` and
+``\\w`` are ASCII.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from re import _constants as sre, _parser  # type: ignore[attr-defined]  # the parser has no public name
+from re import _constants as sre  # type: ignore[attr-defined]  # the parser has no public name
+from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 from allm_django.errors import SchemaError
@@ -106,12 +108,11 @@ def _ways(op: Any, value: Any) -> tuple[float, int]:
         return sum(factor for factor, _ in branches), max(degree for _, degree in branches)
     low, high, body = _repeat(op, value)
     factor, degree = _paths(body)
-    endless = high is None
     if (factor, degree) == (1.0, 0):
-        return (1.0, 1) if endless else (float(high - low + 1), 0)
-    if endless or degree * high > 6 or high > 64:
+        return (1.0, 1) if high is None else (float(high - low + 1), 0)
+    if high is None or degree * high > 6 or high > 64:
         raise _too_costly()
-    return (high - low + 1) * factor**high, degree * high
+    return float((high - low + 1) * factor**high), degree * high
 
 
 def _group(value: Any) -> Any:
@@ -232,7 +233,7 @@ def _mask(op: Any, value: Any) -> int:
     if op is sre.ANY:
         return _ALL & ~(1 << 10)
     if op is sre.LITERAL:
-        return 1 << min(value, 128)
+        return 1 << min(int(value), 128)
     if op is sre.NOT_LITERAL:
         return _ALL & ~(1 << value) if value < 128 else _ALL
     if op is sre.RANGE:

@@ -177,7 +177,9 @@ def _check_references(places: dict[Place, Any]) -> None:
     steps: dict[Place, list[Place]] = {}
     for place, node in places.items():
         words = node if isinstance(node, dict) else {}
-        steps[place] = [(*place, *tokens) for word in IN_PLACE & set(words) for tokens, _ in _children(word, words[word])]
+        steps[place] = [
+            (*place, *tokens) for word in IN_PLACE & set(words) for tokens, _ in _children(word, words[word])
+        ]
         if "$ref" in words:
             target = _target((*place, "$ref"), words["$ref"])
             if target not in places:
@@ -205,7 +207,9 @@ def _check_lengths(steps: dict[Place, list[Place]]) -> None:
             opened.discard(place)
             length[place] = 1 + max((length[step] for step in steps[place]), default=0)
             if length[place] > MAX_REFERENCES:
-                raise _Finding(place, f"more than {MAX_REFERENCES} references or combinations in a row; make it flatter.")
+                raise _Finding(
+                    place, f"more than {MAX_REFERENCES} references or combinations in a row; make it flatter."
+                )
 
 
 def _nested_values(node: Any) -> int:

@@ -47,7 +47,9 @@ storm: $(DEV)
 	$(PY) -m pytest -m storm $(ARGS)
 
 bench: $(DEV)
-	$(PY) -m pytest -m bench -s -p no:randomly $(ARGS)
+	@for file in tests/benchmarks/bench_*.py; do \
+		module=$${file%.py}; $(PY) -m $$(echo $$module | tr / .) $(ARGS) || exit 1; \
+	done
 
 wheel: $(DEV)
 	$(PY) -m build --outdir dist

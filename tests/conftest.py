@@ -12,9 +12,8 @@ from tests import services
 MARKS = {
     "both_databases": "runs on SQLite, and once more on PostgreSQL (make test does both)",
     "storm": "long random crash runs: make storm",
-    "bench": "measures against a baseline: make bench",
 }
-ON_DEMAND = {"storm", "bench"}
+ON_DEMAND = {"storm"}
 
 
 def pytest_configure(config: pytest.Config) -> None:

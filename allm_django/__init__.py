@@ -1,0 +1,76 @@
+"""Let a language model call a Django project's tools, with people in charge.
+
+The public names, imported when first used, so that ``django.setup()`` stays fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from allm_django.core.history import assistant, system, tool_result, user
+    from allm_django.core.results import AskUser, Halt
+    from allm_django.core.types import EngineSpec, Limits, Message, ToolCall, ToolSpec, Usage
+    from allm_django.errors import AllmError, ToolError
+    from allm_django.loop.api import achat, astep, astream, chat, step, stream
+    from allm_django.loop.results import ChatResult, StepResult, fold
+    from allm_django.tools.context import ToolContext
+    from allm_django.tools.registry import register, tool
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "core.history": ("assistant", "system", "tool_result", "user"),
+    "core.results": ("AskUser", "Halt"),
+    "core.types": ("EngineSpec", "Limits", "Message", "ToolCall", "ToolSpec", "Usage"),
+    "errors": ("AllmError", "ToolError"),
+    "loop.api": ("achat", "astep", "astream", "chat", "step", "stream"),
+    "loop.results": ("ChatResult", "StepResult", "fold"),
+    "tools.context": ("ToolContext",),
+    "tools.registry": ("register", "tool"),
+}
+_WHERE = {name: f"allm_django.{home}" for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AllmError",
+    "AskUser",
+    "ChatResult",
+    "EngineSpec",
+    "Halt",
+    "Limits",
+    "Message",
+    "StepResult",
+    "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "ToolSpec",
+    "Usage",
+    "achat",
+    "assistant",
+    "astep",
+    "astream",
+    "chat",
+    "fold",
+    "register",
+    "step",
+    "stream",
+    "system",
+    "tool",
+    "tool_result",
+    "user",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home, once."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'allm_django' has no attribute {name!r}")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

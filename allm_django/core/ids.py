@@ -1,0 +1,17 @@
+"""Call ids: the provider's own where it is usable, else ours (H01)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable
+
+USABLE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+def usable_ids(given: Iterable[str], taken: Container[str], new_id: Callable[[], str]) -> list[str]:
+    """One id a call, unique in the conversation: ``given`` where it is well-formed and not yet taken."""
+    chosen: list[str] = []
+    for provider_id in given:
+        usable = USABLE_ID.fullmatch(provider_id) and provider_id not in taken and provider_id not in chosen
+        chosen.append(provider_id if usable else new_id())
+    return chosen

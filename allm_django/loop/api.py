@@ -1,0 +1,234 @@
+"""The stateless use: ``chat``, ``step`` and ``stream`` over a plain list of messages, sync and async (L01).
+
+No database, no Django settings. What a person must decide comes back as data; append the results and call again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar, Unpack
+
+from typing_extensions import TypedDict
+
+from allm_django.core import events
+from allm_django.core.history import check_history, message_from_json
+from allm_django.core.policy import Offer
+from allm_django.core.schema import lint
+from allm_django.core.states import HaltedReason
+from allm_django.core.types import EngineSpec, JSONObject, Limits, Message, Mode, ToolSpec
+from allm_django.errors import InvalidInputError, LoopContextError
+from allm_django.loop.advance import advance
+from allm_django.loop.environment import environment, threads
+from allm_django.loop.memory import MemoryJournal, Setup, replace_tools
+from allm_django.loop.options import LoopOptions
+from allm_django.loop.results import ChatResult, Fold, StepResult
+from allm_django.providers.base import Model
+from allm_django.providers.resolve import resolve_model
+from allm_django.tools.registry import spec_of, unique
+
+T = TypeVar("T")
+
+
+class _Unset:
+    """Stands for "not given", since None and other falsy values mean something (T10)."""
+
+
+UNSET: Final = _Unset()
+
+
+class Options(TypedDict, total=False):
+    """What one call may set over its engine. See :class:`EngineSpec` for the meanings.
+
+    ``tools`` replace the engine's of the same name and are added to the others (L16); ``context`` is passed to
+    handlers unchanged, falsy values included (T10); ``keys`` maps a provider's prefix to its key (L17).
+    """
+
+    mode: Mode
+    tools: Sequence[Any] | None
+    context: Any
+    halt_when: Callable[..., Any] | None
+    max_turns: int | None
+    on_tool_error: str | Callable[..., Any] | None
+    tool_choice: str
+    params: JSONObject
+    limits: Limits | None
+    encoder: Callable[[Any], str] | None
+    executor: Callable[..., Any] | None
+    max_parallel: int
+    keys: Mapping[str, str]
+    request_id: str
+
+
+def chat(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]) -> ChatResult:
+    """Run the loop until it halts. Raises InvalidInputError (HistoryError, ToolDefinitionError) before the model
+    is called, LoopContextError on a running event loop or inside a transaction; what fails later is the result's
+    ``halted_reason``.
+    """
+    return _run_sync(lambda: achat(engine, messages, **options), "achat")
+
+
+def step(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]) -> StepResult:
+    """One model round trip and the automatic calls it asked for. Raises as :func:`chat`."""
+    return _run_sync(lambda: astep(engine, messages, **options), "astep")
+
+
+def stream(
+    engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]
+) -> Iterator[events.StreamEvent]:
+    """The loop as an iterator of events; the last is RunHalted. Raises as :func:`chat`."""
+    _refuse_loop("astream")
+    agen = astream(engine, messages, **options)
+    with asyncio.Runner() as runner:
+        try:
+            while (event := runner.run(anext_or_none(agen))) is not None:
+                yield event
+        finally:
+            runner.run(agen.aclose())
+
+
+async def achat(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]) -> ChatResult:
+    """The async twin of :func:`chat`."""
+    folded = Fold(_messages(messages))
+    async for event in astream(engine, messages, **options):
+        folded.add(event)
+    return folded.result()
+
+
+async def astep(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]) -> StepResult:
+    """The async twin of :func:`step`."""
+    result = await achat(engine, messages, **{**options, "max_turns": 1})
+    last = result.steps[-1] if result.steps else None
+    reason = "" if result.halted_reason == HaltedReason.MAX_TURNS else result.halted_reason
+    return StepResult(
+        result.messages,
+        last.message if last else None,
+        last.tool_results if last else (),
+        bool(reason),
+        reason,
+        result.usage,
+        result.metadata,
+    )
+
+
+async def astream(
+    engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]
+) -> AsyncGenerator[events.StreamEvent, None]:
+    """The async twin of :func:`stream`. Closing it stops the model's stream and starts no further call."""
+    journal, model, loop_options = prepare(engine, messages, options)
+    task = asyncio.ensure_future(advance(journal, model, loop_options))
+    task.add_done_callback(lambda _: journal.events.put_nowait(None))
+    try:
+        while (event := await journal.events.get()) is not None:
+            yield event
+        await task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def prepare(
+    engine: EngineSpec, messages: Sequence[Message], options: Options
+) -> tuple[MemoryJournal, Model, LoopOptions]:
+    """Check everything that can be checked before the model is called."""
+    if not isinstance(engine, EngineSpec):
+        raise InvalidInputError(f"engine: {type(engine).__name__} given; an EngineSpec is needed.", field="engine")
+    if wrong := sorted(set(options) - set(Options.__annotations__)):
+        known = ", ".join(sorted(Options.__annotations__))
+        raise InvalidInputError(f"{wrong[0]}: not an option; known are {known}.", field=wrong[0])
+    history = _messages(messages)
+    check_history(history)
+    offer = _offer(engine, options)
+    halt_when = options.get("halt_when") or engine.halt_when
+    context = options.get("context", UNSET)
+    setup = Setup(
+        messages=history,
+        offer=offer,
+        limits=_limits(engine, options),
+        system=engine.system,
+        tool_choice=_tool_choice(options.get("tool_choice", engine.tool_choice), offer),
+        params={**engine.params, **options.get("params", {})},
+        context=engine.context if context is UNSET else context,
+        engine=engine.name,
+        asks_halt_when=halt_when is not None,
+        **({"request_id": options["request_id"]} if options.get("request_id") else {}),
+    )
+    loop_options = LoopOptions(
+        threads=threads(),
+        on_tool_error=_policy(options.get("on_tool_error") or engine.on_tool_error),
+        halt_when=_function(halt_when, "halt_when"),
+        encoder=_function(options.get("encoder") or engine.encoder, "encoder"),
+        executor=_function(options.get("executor") or engine.executor, "executor"),
+        max_parallel=options.get("max_parallel", engine.max_parallel),
+    )
+    model = resolve_model(engine.model, keys=options.get("keys"), registry=environment.providers())
+    return MemoryJournal(setup), model, loop_options
+
+
+async def anext_or_none(agen: AsyncGenerator[T, None]) -> T | None:
+    """The next item, or None at the end."""
+    return await anext(agen, None)
+
+
+def _offer(engine: EngineSpec, options: Options) -> Offer:
+    mode = options.get("mode", engine.mode)
+    if mode not in ("auto", "manual"):
+        raise InvalidInputError(f"mode: {mode!r} is not one of auto, manual.", field="mode")
+    own: list[ToolSpec] = [spec_of(tool) for tool in engine.tools]
+    extra = [spec_of(tool) for tool in options.get("tools") or ()]
+    unique(own)
+    unique(extra)
+    specs = replace_tools(own, extra)
+    for spec in specs:
+        lint(spec.schema, field=f"tools.{spec.name}.schema")
+    return Offer({spec.name: spec for spec in specs}, mode, engine.terminal_tool)
+
+
+def _limits(engine: EngineSpec, options: Options) -> Limits:
+    limits = options.get("limits") or engine.limits
+    given = [turns for turns in (options.get("max_turns"), engine.max_turns) if turns is not None]
+    bounds = {} if limits is None else {name: getattr(limits, name) for name in limits.__slots__}
+    if given or limits is None:
+        bounds["max_turns"] = given[0] if given else environment.max_turns()
+    return Limits(**bounds)
+
+
+def _tool_choice(choice: str, offer: Offer) -> str:
+    if choice not in ("auto", "none", "required") and choice not in offer.tools:
+        raise InvalidInputError(
+            f"tool_choice: {choice!r} is neither auto, none, required nor a tool on offer.", field="tool_choice"
+        )
+    return choice
+
+
+def _policy(policy: str | Callable[..., Any]) -> str | Callable[..., Any]:
+    if callable(policy) or policy in ("continue", "halt"):
+        return policy
+    raise InvalidInputError(f"on_tool_error: {policy!r} is neither continue, halt nor a function.", field="on_tool_error")
+
+
+def _function(value: Any, field: str) -> Any:
+    if value is None or callable(value):
+        return value
+    raise InvalidInputError(f"{field}: {type(value).__name__} given; a function is needed.", field=field)
+
+
+def _messages(messages: Sequence[Message]) -> tuple[Message, ...]:
+    if isinstance(messages, (str, bytes, Message, Mapping)):
+        kind = type(messages).__name__
+        raise InvalidInputError(f"messages: {kind} given; a list of messages is needed.", field="messages")
+    return tuple(message_from_json(message, f"messages.{index}") for index, message in enumerate(messages))
+
+
+def _refuse_loop(twin: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        environment.refuse_sync()
+    else:
+        raise LoopContextError(f"An event loop is running in this thread; await {twin}(…) instead.")
+
+
+def _run_sync(make: Callable[[], Any], twin: str) -> Any:
+    _refuse_loop(twin)
+    return asyncio.run(make())

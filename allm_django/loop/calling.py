@@ -1,0 +1,103 @@
+"""Running one started call: its handler, and the engine's word on an error (T12–T19, T25)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from allm_django.core.decide import TOOL_ERROR_EFFECT, WORD_EFFECT
+from allm_django.core.encode import to_json, to_text
+from allm_django.core.results import Halt
+from allm_django.core.settle import Ending, Settlement, settle_ending
+from allm_django.core.states import Outcome
+from allm_django.core.types import JSONObject
+from allm_django.loop.journal import StartedCall
+from allm_django.loop.options import LoopOptions
+from allm_django.tools.execution import Execution, execute
+from allm_django.tools.registry import BoundHandler
+from allm_django.tools.threads import SyncExecutor
+
+
+async def run_handler(
+    started: StartedCall, options: LoopOptions, stored: bool
+) -> tuple[Settlement, Awaitable[Execution] | None]:
+    """Run it to its end or timeout. Gives the settlement and, after a timeout, what may still come."""
+    execution = await execute(
+        _bound(started, options),
+        started.call.arguments or {},
+        started.context,
+        timeout=started.timeout,
+        executor=options.threads,
+        encoder=options.encoder,
+        cap=options.result_cap,
+    )
+    ending = Ending(
+        execution.kind,
+        execution.value,
+        execution.content,
+        execution.code,
+        execution.message,
+        execution.detail,
+        execution.question,
+        tuple(execution.options),
+        execution.word,
+    )
+    settlement = settle_ending(
+        started.call.id,
+        ending,
+        idempotent=started.idempotent,
+        stored=stored,
+        halt_on_error=options.on_tool_error == "halt",
+    )
+    if settlement.outcome is Outcome.FAILED and callable(options.on_tool_error):
+        settlement = await _ask_policy(started, settlement, options.on_tool_error, options.threads)
+    return settlement, execution.late
+
+
+async def run_function(threads: SyncExecutor, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a host's function, async or not, off the loop; what it raises passes through."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*args)
+    return await threads.run(function, *args)
+
+
+def _bound(started: StartedCall, options: LoopOptions) -> BoundHandler | None:
+    """The handler, wrapped in the engine's own executor if it has one (T25)."""
+    if started.handler is None or options.executor is None:
+        return started.handler
+    executor, call = options.executor, started.handler.call
+    return BoundHandler(
+        call=lambda arguments, context: executor(call, arguments, context),
+        is_async=inspect.iscoroutinefunction(executor),
+    )
+
+
+async def _ask_policy(
+    started: StartedCall, settlement: Settlement, policy: Callable[..., Any], threads: SyncExecutor
+) -> Settlement:
+    """The engine's function on an error: a replacement result or Halt; its own failure halts (T19)."""
+    assert settlement.result is not None
+    try:
+        answer = await run_function(threads, policy, started.call, settlement.result)
+        if isinstance(answer, Halt):
+            value = to_json(answer.value)
+            content = settlement.result.content if value is None else to_text(value)
+            result = replace(settlement.result, value=value, content=content)
+            return replace(settlement, effect=WORD_EFFECT + answer.reason, result=result)
+        return replace(settlement, result=replace(settlement.result, value=to_json(answer), content=to_text(answer)))
+    except Exception as error:
+        detail = f"{settlement.result.detail}\non_tool_error raised {type(error).__name__}: {error}".strip()
+        return replace(settlement, effect=TOOL_ERROR_EFFECT, result=replace(settlement.result, detail=detail))
+
+
+def late_record(came: Any) -> JSONObject:
+    """What came after all, as JSON for the staff's record: from an Execution, or a settlement and what follows it."""
+    if isinstance(came, Execution):
+        return {"kind": came.kind, "value": came.value, "message": came.message or came.question}
+    settlement: Settlement = came[0]
+    if settlement.result is None:
+        return {"kind": str(settlement.state), "value": settlement.question, "message": ""}
+    kind = "error" if settlement.result.is_error else "ok"
+    return {"kind": kind, "value": settlement.result.value, "message": settlement.result.content}

@@ -1,0 +1,45 @@
+"""What the loop takes from the world around it. The Django app fills it in at start-up; without Django the
+defaults serve, so the stateless use needs no settings (L02).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from allm_django.core.types import DEFAULT_MAX_TURNS
+from allm_django.tools.threads import HandlerThreads
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _no_providers() -> Mapping[str, Callable[[str], Any]]:
+    """No providers but our own."""
+    return {}
+
+
+@dataclass(slots=True)
+class Environment:
+    """``cleanup`` runs in a handler's thread after each call; ``refuse_sync`` raises where a sync twin can't run;
+    ``providers`` gives the host's own model factories by prefix. Numbers as in ``settings.ALLM``.
+    """
+
+    cleanup: Callable[[], None] = _nothing
+    refuse_sync: Callable[[], None] = _nothing
+    providers: Callable[[], Mapping[str, Callable[[str], Any]]] = _no_providers
+    max_turns: Callable[[], int] = field(default=lambda: DEFAULT_MAX_TURNS)
+    handler_threads: Callable[[], int] = field(default=lambda: 16)
+    spare_threads: Callable[[], int] = field(default=lambda: 16)
+
+
+environment = Environment()
+
+
+@cache
+def threads() -> HandlerThreads:
+    """The pool of this process for sync handlers, made on first use (so after any fork)."""
+    return HandlerThreads(environment.handler_threads(), environment.spare_threads(), environment.cleanup)

@@ -1,0 +1,84 @@
+"""What the driver needs of the place where a run is kept: memory, or rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from allm_django.core.decide import HaltRun, Snapshot
+from allm_django.core.settle import Settlement
+from allm_django.core.types import Message, ModelRequest, ToolCall
+from allm_django.errors import AllmError
+from allm_django.providers.base import Delta, Finished
+from allm_django.tools.context import ToolContext
+from allm_django.tools.registry import BoundHandler
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCall:
+    """A call whose start is on record: what to run, with what, for how long (seconds)."""
+
+    call: ToolCall
+    handler: BoundHandler | None
+    context: ToolContext
+    timeout: float
+    idempotent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One trip round the loop: the assistant's message and the results there are, in the calls' order."""
+
+    turn: int
+    message: Message
+    results: tuple[Message, ...] = ()
+
+
+class Journal(Protocol):
+    """Where a run is recorded. Every async method is one transaction; after it returns, the fact stands.
+
+    ``woken`` is set when something outside changed (a person decided), ``cancelled`` when a cancel is known.
+    Raises LeaseLostError from any write once another worker owns the run.
+    """
+
+    woken: asyncio.Event
+    cancelled: asyncio.Event
+    stored: bool
+
+    async def load(self) -> Snapshot:
+        """Where the run stands now."""
+
+    async def begin_step(self, nudge: bool) -> ModelRequest:
+        """Count a turn and give what to send to the model."""
+
+    def note_delta(self, delta: Delta) -> None:
+        """Hear a delta as it comes; never blocks."""
+
+    async def complete_message(self, finished: Finished) -> None:
+        """Record the whole answer and its calls, each with its verdict."""
+
+    async def break_message(self, text: str, thinking: str, error: AllmError | None, *, failed: bool) -> None:
+        """Record an answer that broke off; ``failed``: the run ends with ``error``."""
+
+    async def last_step(self) -> Step:
+        """The step that just ended."""
+
+    def check_step(self, verdict: bool, error: str) -> None:
+        """Take the engine's ``halt_when`` verdict on the last step, or what went wrong in asking."""
+
+    async def start_call(self, call_id: str) -> StartedCall | None:
+        """Record that a ready call starts now, or None if it may not any more."""
+
+    async def finish_call(self, call_id: str, settlement: Settlement) -> None:
+        """Record how a started call ended."""
+
+    def watch_late(self, call_id: str, late: Awaitable[Any]) -> None:
+        """Keep what still comes after a timeout or cancel; it never reaches the model (T17)."""
+
+    async def close_calls(self) -> None:
+        """After a cancel: give every call that has not started its synthetic result."""
+
+    async def halt(self, halt: HaltRun) -> bool:
+        """Record the halt; False when something changed meanwhile, so look again."""

@@ -1,0 +1,123 @@
+"""What the stateless use gives back: the fold of the stream of events (L01)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from allm_django.core import events
+from allm_django.core.states import HaltedReason
+from allm_django.core.types import JSONObject, Message, ToolCall, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One trip round the loop. ``done``: the loop would not go on by itself; ``halted_reason`` says why.
+
+    ``tool_results`` are tool messages in the calls' order; pending calls have none yet.
+    """
+
+    messages: tuple[Message, ...]
+    message: Message | None
+    tool_results: tuple[Message, ...] = ()
+    done: bool = False
+    halted_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+    metadata: JSONObject = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The answer's text."""
+        return self.message.content if self.message else ""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls that the model made in this step."""
+        return self.message.calls if self.message else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResult:
+    """The end of a loop. ``messages`` is the whole conversation, ready to be sent again (L08).
+
+    ``metadata["manual_tool_calls"]`` lists the pending ToolCalls in order (L04); ``metadata["questions"]`` all open
+    questions; ``metadata["error"]`` what went wrong, ``metadata["limit"]`` which bound was reached.
+    """
+
+    messages: tuple[Message, ...]
+    text: str = ""
+    halted_reason: str = ""
+    steps: tuple[StepResult, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    pending_question: str | None = None
+    pending_tool_call_id: str | None = None
+    metadata: JSONObject = field(default_factory=dict)
+
+    @property
+    def halted(self) -> bool:
+        """Whether the loop stopped for another reason than being done."""
+        return self.halted_reason != HaltedReason.COMPLETED
+
+
+class Fold:
+    """Folds events into a ChatResult: ``add`` each, then ``result``."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.messages = list(messages)
+        self.steps: list[StepResult] = []
+        self.pending: list[ToolCall] = []
+        self.questions: list[JSONObject] = []
+        self.halt: events.RunHalted | None = None
+
+    def add(self, event: events.StreamEvent) -> None:
+        """Take one event."""
+        match event:
+            case events.MessageBroken():
+                if event.message.content or event.message.thinking:
+                    self.messages.append(event.message)
+            case events.StepCompleted():
+                self.messages += [event.message, *event.results]
+                usage = event.message.usage or Usage()
+                self.steps.append(StepResult(tuple(self.messages), event.message, event.results, usage=usage))
+            case events.CallPending():
+                self.pending.append(event.call)
+            case events.CallAsked():
+                self.questions.append(
+                    {"id": event.call.id, "text": event.question, "options": list(event.options)}
+                )
+            case events.RunHalted():
+                self.halt = event
+            case _:
+                pass
+
+    def result(self) -> ChatResult:
+        """The result of all that was added."""
+        first = self.questions[0] if self.questions else None
+        text = next((m.content for m in reversed(self.messages) if m.role == "assistant" and m.complete), "")
+        return ChatResult(
+            tuple(self.messages),
+            text,
+            self.halt.reason if self.halt else "",
+            tuple(self.steps),
+            sum((step.usage for step in self.steps), Usage()),
+            first["text"] if first else None,
+            first["id"] if first else None,
+            self._metadata(),
+        )
+
+    def _metadata(self) -> JSONObject:
+        metadata: JSONObject = dict(self.halt.metadata) if self.halt else {}
+        if self.halt and self.halt.error:
+            metadata["error"] = self.halt.error
+        metadata["manual_tool_calls"] = list(self.pending)
+        if self.questions:
+            metadata["questions"] = self.questions
+        return metadata
+
+
+def fold(messages: Sequence[Message], stream: Iterable[events.StreamEvent]) -> ChatResult:
+    """The result that a stream of events over ``messages`` amounts to."""
+    folded = Fold(messages)
+    for event in stream:
+        folded.add(event)
+    return folded.result()

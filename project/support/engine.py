@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from django.core.exceptions import ImproperlyConfigured
 
 from allm_django.models import Engine
+from allm_django.store.engines import save_engine
 from project.support.planner import NOTICE
 
 NAME = "support"
@@ -55,7 +56,10 @@ def choose(environment: Mapping[str, str]) -> Choice:
 
 
 def set_up(environment: Mapping[str, str]) -> Engine:
-    """Make the demo's engine, or let the one there follow the environment; all else in its row stays as it is."""
+    """Make the demo's engine, or let the one there follow the environment; all else in its row stays as it is.
+
+    Raises InvalidInputError for a model id or base URL that can't be.
+    """
     engine = Engine.objects.filter(name=NAME).first() or Engine(
         name=NAME,
         title="Support desk",
@@ -65,6 +69,4 @@ def set_up(environment: Mapping[str, str]) -> Engine:
     )
     for field, value in asdict(choose(environment)).items():
         setattr(engine, field, value)
-    engine.full_clean()
-    engine.save()
-    return engine
+    return save_engine(engine)

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 
+from allm_django.errors import InvalidInputError
 from project.support import demo, engine
 
 
@@ -25,7 +26,7 @@ class Command(BaseCommand):
         orders = demo.make_rows()
         try:
             row = engine.set_up(os.environ)
-        except ImproperlyConfigured as error:
+        except (ImproperlyConfigured, InvalidInputError) as error:
             raise CommandError(str(error)) from error
         if options["verbosity"]:
             self.stdout.write(f"{orders} orders made. Engine “{row}” runs on {row.model}.")

@@ -1,0 +1,143 @@
+"""The wheel in an empty project: what the README tells a stranger to do works, line by line (E02)."""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import subprocess
+import sys
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.services import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"```python\n(.*?)```", re.S)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, built as it would be published."""
+    out = tmp_path_factory.mktemp("wheel")
+    run(ROOT, sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out)
+    return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new project with the wheel in it, and only the README's lines added."""
+    folder = tmp_path_factory.mktemp("stranger")
+    run(folder, sys.executable, "-m", "zipfile", "-e", wheel, "installed")
+    run(folder, sys.executable, "-m", "django", "startproject", "mysite", ".")
+    run(folder, sys.executable, "manage.py", "startapp", "shop")
+    for name, lines in readme_lines().items():
+        with (folder / name).open("a") as file:
+            file.write(lines)
+    with (folder / "mysite/settings.py").open("a") as file:
+        file.write('INSTALLED_APPS += ["shop"]\n')
+    return folder
+
+
+def readme_lines() -> dict[str, str]:
+    """The README's lines by the file that they go into."""
+    first, second, *_ = BLOCK.findall((ROOT / "README.md").read_text())
+    files = re.split(r"^# (mysite/\w+\.py)\n", first, flags=re.M)[1:]
+    assert first.count("\n") <= 10
+    return {**dict(zip(files[::2], files[1::2], strict=True)), "shop/tools.py": second}
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The wheel's content before this checkout, and nothing else of ours."""
+    path = os.pathsep.join([str(folder), str(folder / "installed"), *site.getsitepackages()])
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def run(folder: Path, *command: object) -> str:
+    """A program's output; the test fails with its words if it fails."""
+    words = [str(part) for part in command]
+    done = subprocess.run(words, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def address(project: Path) -> Iterator[str]:
+    """Where the stranger's project answers, started as the README says."""
+    run(project, sys.executable, "manage.py", "migrate")
+    port = free_port()
+    command = [sys.executable, "manage.py", "runserver", "--noreload", f"127.0.0.1:{port}"]
+    with subprocess.Popen(
+        command, cwd=project, env=environment(project), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as server:
+        assert server.stdout is not None
+        said = []
+        for line in server.stdout:
+            said.append(line)
+            if "Listening on TCP" in line:
+                break
+        else:
+            pytest.fail("".join(said))
+        yield f"http://127.0.0.1:{port}"
+        server.terminate()
+        server.communicate(timeout=15)
+
+
+def test_the_wheel_holds_the_package_only(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"allm_django"}
+    for needed in ("allm_django/py.typed", "allm_django/migrations/0001_initial.py"):
+        assert needed in names
+    assert any(name.startswith("allm_django/static/") for name in names)
+    assert any(name.startswith("allm_django/templates/") for name in names)
+    assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_it_is_the_wheel_that_runs(project: Path) -> None:
+    code = "import allm_django; print(allm_django.__file__)"
+    assert run(project, sys.executable, "-c", code).startswith(str(project / "installed"))
+
+
+def test_the_checks_find_no_error_and_no_migration_is_missing(project: Path) -> None:
+    run(project, sys.executable, "manage.py", "check")
+    run(project, sys.executable, "manage.py", "makemigrations", "--check", "--dry-run")
+
+
+def test_the_readmes_tool_gets_its_row(project: Path, address: str) -> None:
+    run(project, sys.executable, "manage.py", "sync_tools")
+    code = "from allm_django.models import Tool; print(Tool.objects.values_list('name', 'manual'))"
+    assert "('cancel_order', True)" in run(project, sys.executable, "manage.py", "shell", "-c", code)
+
+
+def test_the_page_sends_a_stranger_to_the_login(address: str) -> None:
+    with urllib.request.urlopen(f"{address}/assistant/", timeout=20) as answer:
+        assert answer.status == 200
+        assert answer.url.startswith(f"{address}/admin/login/?next=/assistant/")
+
+
+def test_the_page_answers_a_superuser_and_its_files_are_there(project: Path, address: str) -> None:
+    code = """
+from django.contrib.auth import get_user_model
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.auth import SESSION_KEY, BACKEND_SESSION_KEY, HASH_SESSION_KEY
+user = get_user_model().objects.create_superuser("boss", "", "boss")
+store = SessionStore()
+store.update({SESSION_KEY: str(user.pk), BACKEND_SESSION_KEY: "django.contrib.auth.backends.ModelBackend",
+              HASH_SESSION_KEY: user.get_session_auth_hash()})
+store.create()
+print("KEY", store.session_key)
+"""
+    key = run(project, sys.executable, "manage.py", "shell", "-c", code).split("KEY ")[1].split()[0]
+    request = urllib.request.Request(f"{address}/assistant/", headers={"Cookie": f"sessionid={key}"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.url == f"{address}/assistant/"
+        page = answer.read().decode()
+    files = set(re.findall(r'(?:src|href)="(/static/allm_django/[^"]+)"', page))
+    assert files
+    for file in files:
+        with urllib.request.urlopen(address + file, timeout=20) as answer:
+            assert answer.status == 200

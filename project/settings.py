@@ -1,7 +1,8 @@
 """Settings of the demo project. It binds to this machine only, unless the environment says otherwise.
 
 DJANGO_DEBUG (1 or 0, default 1) · DJANGO_SECRET_KEY (needed when DJANGO_DEBUG=0) · DJANGO_ALLOWED_HOSTS (with commas)
-· ALLM_DATABASE (postgresql://…, default SQLite in var/).
+· DJANGO_BEHIND_PROXY (1: trust X-Forwarded-Proto) · ALLM_DATABASE (postgresql://…, default SQLite in var/)
+· ALLM_VAR (the folder for database, e-mails and key, default var/).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from project import databases
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-VAR = BASE_DIR / "var"
+VAR = Path(os.environ.get("ALLM_VAR") or BASE_DIR / "var")
 
 
 def flag(name: str, default: str) -> bool:
@@ -34,7 +35,7 @@ def secret_key() -> str:
         raise ImproperlyConfigured("DJANGO_SECRET_KEY: set it to a long random text when DJANGO_DEBUG=0.")
     path = VAR / "secret_key"
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(secrets.token_urlsafe(50))
     return path.read_text()

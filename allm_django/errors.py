@@ -168,3 +168,9 @@ class ToolError(AllmError):
     """A tool could not do its work. Returned or raised by a handler; its text reaches the model (T12)."""
 
     code = "tool_error"
+
+
+class InvalidArgumentsError(ToolError):
+    """The arguments do not fit this tool. Mend them and call again."""
+
+    code = "invalid_arguments"

@@ -11,6 +11,7 @@ import os
 import secrets
 from pathlib import Path
 
+import django
 from django.core.exceptions import ImproperlyConfigured
 
 from project import databases
@@ -129,8 +130,11 @@ SECURE_HSTS_SECONDS = 0 if DEBUG else 3600
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if flag("DJANGO_BEHIND_PROXY", "0") else None
 X_FRAME_OPTIONS = "DENY"
 
-EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
-EMAIL_FILE_PATH = VAR / "mail"
+FILE_MAIL = "django.core.mail.backends.filebased.EmailBackend"
+if django.VERSION >= (6, 1):
+    MAILERS = {"default": {"BACKEND": FILE_MAIL, "OPTIONS": {"file_path": VAR / "mail"}}}
+else:
+    EMAIL_BACKEND, EMAIL_FILE_PATH = FILE_MAIL, VAR / "mail"
 DEFAULT_FROM_EMAIL = "support@shop.example"
 
 REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}

@@ -11,11 +11,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from project import databases
-from project.settings import *  # noqa: F403
-
 FOLDER = Path(tempfile.mkdtemp(prefix="allm-tests-"))
 OWNER = os.getpid()
+os.environ["ALLM_VAR"] = str(FOLDER)  # e-mails and all else that the project writes
+
+from project import databases  # noqa: E402
+from project.settings import *  # noqa: E402, F403
 
 
 def _remove() -> None:
@@ -37,7 +38,6 @@ else:
     DATABASES["default"]["TEST"] = {"NAME": str(FOLDER / "test.sqlite3")}
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-EMAIL_FILE_PATH = FOLDER / "mail"
 STATIC_ROOT = FOLDER / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -251,7 +251,8 @@ def _made(kind: type[Access]) -> Access:
 
 
 def _access() -> Access:
-    return _made(access_class())
+    kind: type[Access] = access_class()
+    return _made(kind)
 
 
 def _known(user: Person) -> Any:

@@ -123,14 +123,15 @@ class Message:
 class ToolResult:
     """The one result of a call: ``value`` whole, ``content`` the model's copy (encoded, capped).
 
-    ``code`` is empty for a success, else the error's stable word (``invalid_arguments``, ``timeout``, …);
-    ``detail`` is for staff and never reaches the model.
+    ``code`` is empty for a success, else the error's stable word (``invalid_arguments``, ``timeout``, …) with its
+    ``message`` in words; ``detail`` is for staff and never reaches the model.
     """
 
     call_id: str
     value: JSON = None
     content: str = ""
     code: str = ""
+    message: str = ""
     detail: str = ""
 
     @property

@@ -1,0 +1,45 @@
+"""Moving calls along their states. Every move goes through :func:`apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db.models import QuerySet
+
+from allm_django.core.settle import Settlement, tell_edit
+from allm_django.core.states import CallState, Outcome, check_call_transition
+from allm_django.models import ToolCall
+from allm_django.store.writing import Writing, alias
+
+
+def open_calls(tx: Writing, states: Collection[CallState]) -> QuerySet[ToolCall]:
+    """The session's calls in these states, in the order in which they were made."""
+    rows = ToolCall.objects.using(alias()).select_related("tool_version", "message")
+    return rows.filter(session=tx.session, state__in=list(states)).order_by("message__position", "position")
+
+
+def apply(tx: Writing, call: ToolCall, settlement: Settlement) -> None:
+    """Take ``call`` to where ``settlement`` says, and save it. Raises StateError for a move that is not allowed (H02)."""
+    check_call_transition(CallState(call.state), settlement.state, settlement.outcome)
+    call.state, call.outcome = settlement.state, settlement.outcome or ""
+    call.effect = settlement.effect
+    if settlement.question is not None:
+        call.question = settlement.question
+    if settlement.result is not None:
+        write_result(call, settlement)
+        call.finished_at = tx.now
+    call.progress = None
+    call.version += 1
+    call.save(using=alias())
+
+
+def write_result(call: ToolCall, settlement: Settlement) -> None:
+    """Put a settlement's result on the call's row; the model is told of an edit (H05)."""
+    result = settlement.result
+    assert result is not None
+    edited = call.arguments != call.asked_arguments and settlement.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
+    call.result = result.value
+    call.content = tell_edit(result.content, call.asked_arguments, call.arguments) if edited else result.content
+    call.error = (
+        {"code": result.code, "message": result.message, "detail": result.detail} if result.code else None
+    )

@@ -1,0 +1,312 @@
+"""Decisions of people on calls: one transaction each, one winner, all on record (H02–H05, H14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.utils.crypto import salted_hmac
+
+from allm_django.conf import secret_key
+from allm_django.core.encode import to_json, to_text
+from allm_django.core.events import EventKind
+from allm_django.core.policy import check_arguments
+from allm_django.core.schema import parse_arguments
+from allm_django.core.settle import Settlement, settle_answered, settle_rejected
+from allm_django.core.states import CallState
+from allm_django.core.types import JSON, JSONObject
+from allm_django.errors import (
+    AlreadyDecidedError,
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    VersionMismatchError,
+)
+from allm_django.models import Decision, ToolCall
+from allm_django.store import keys
+from allm_django.store.calls import apply
+from allm_django.store.tools import content, current_version
+from allm_django.store.writing import Writing, alias, writing
+
+HMAC_SALT = "allm_django.decision"
+DECIDABLE = (CallState.PENDING, CallState.UNKNOWN, CallState.ASKING)
+VERBS_BY_STATE = {
+    CallState.PENDING: ("approve", "edit", "answer", "reject", "reask"),
+    CallState.UNKNOWN: ("answer", "retry", "reject"),
+    CallState.ASKING: ("answer",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person asks for: the verb, the version they saw, and the verb's own field."""
+
+    verb: str
+    version: int
+    arguments: JSONObject | None = None
+    reason: str = ""
+    value: JSON = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a verb does to a call: where it goes, what is told, and what stands on record."""
+
+    settlement: Settlement
+    kind: EventKind
+    arguments: JSONObject | None = field(default=None)
+
+
+def decide(
+    session_id: UUID,
+    call_id: UUID,
+    wish: Wish,
+    *,
+    by: Any,
+    key: str | None = None,
+    check: Callable[[ToolCall], None] | None = None,
+    requeue: Callable[[Writing], None],
+) -> ToolCall:
+    """Decide one call, under its session's lock. ``check`` raises if ``by`` may not.
+
+    Raises AlreadyDecidedError (with the call as the winner left it), VersionMismatchError, InvalidInputError,
+    ConflictError when the tool changed since the call was asked. Nothing is written then.
+    """
+    print_ = keys.fingerprint("decide", call_id, wish.verb, wish.version, wish.arguments, wish.reason, wish.value)
+    if keys.seen(by, key, print_):
+        return _row(call_id)
+    try:
+        with writing(session_id) as tx:
+            call = _row(call_id)
+            if check is not None:
+                check(call)
+            _refuse_settled(call)
+            _refuse_stale(call, wish)
+            _refuse_verb(call, wish)
+            move = MOVES[wish.verb](call, wish)
+            keys.take(by, key, print_, call_id)
+            _carry_out(tx, call, wish, move, by)
+            requeue(tx)
+    except keys.DuplicateRequestError:
+        return _row(call_id)
+    return call
+
+
+def record(
+    tx: Writing,
+    call: ToolCall,
+    *,
+    verb: str,
+    by: Any,
+    outcome: str,
+    arguments: JSONObject | None = None,
+    reason: str = "",
+    value: JSON = None,
+) -> Decision:
+    """Append a decision, chained to the session's previous one, and put who decided on the call."""
+    previous = Decision.objects.using(alias()).filter(session=tx.session).order_by("-number").first()
+    decision = Decision(
+        session=tx.session,
+        call=call,
+        number=previous.number + 1 if previous else 1,
+        call_version=call.version,
+        user=by,
+        who=name_of(by),
+        verb=verb,
+        name=call.name,
+        arguments_before=call.arguments,
+        arguments_after=arguments if arguments is not None else call.arguments,
+        reason=reason,
+        value=value,
+        outcome=outcome,
+        created_at=tx.now,
+    )
+    decision.hmac = decision_hmac(decision, previous.hmac if previous else "")
+    decision.save(using=alias())
+    call.decided_by, call.decided_name, call.decided_verb = by, decision.who, verb
+    call.decided_at, call.decided_reason = tx.now, reason
+    return decision
+
+
+def decision_hmac(decision: Decision, previous: str) -> str:
+    """The HMAC over a decision and the one before it: a row changed by SQL breaks the chain (H14)."""
+    parts = [
+        previous,
+        str(decision.session_id),
+        str(decision.call_id),
+        decision.number,
+        decision.call_version,
+        decision.who,
+        decision.verb,
+        decision.name,
+        decision.arguments_before,
+        decision.arguments_after,
+        decision.reason,
+        decision.value,
+        decision.outcome,
+        decision.created_at.isoformat(),
+    ]
+    return salted_hmac(HMAC_SALT, to_text(parts), secret=secret_key(), algorithm="sha256").hexdigest()
+
+
+def name_of(user: Any) -> str:
+    """How a person is named on record; ``"the application"`` for trusted code."""
+    if user is None:
+        return "the application"
+    full = user.get_full_name() if hasattr(user, "get_full_name") else ""
+    return (full or user.get_username())[:200]
+
+
+def drift(call: ToolCall) -> str:
+    """What changed of the tool since this call was asked, in words, or ``""`` (H04)."""
+    version = call.tool_version
+    if version is None or version.tool is None:
+        return "The tool was deleted."
+    if not version.tool.enabled:
+        return "The tool was disabled."
+    now = content(version.tool)
+    if now == version.data:
+        return ""
+    changed = [name for name in now if now[name] != version.data.get(name)]
+    return f"The tool was changed ({', '.join(changed)})."
+
+
+def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any) -> None:
+    outcome = move.settlement.outcome or move.settlement.state
+    record(
+        tx,
+        call,
+        verb=wish.verb,
+        by=by,
+        outcome=outcome,
+        arguments=move.arguments,
+        reason=wish.reason,
+        value=to_json(wish.value),
+    )
+    if wish.verb == "reask":
+        call.decided_by, call.decided_name, call.decided_verb, call.decided_at = None, "", "", None
+        call.version += 1
+        call.save(using=alias())
+    else:
+        if move.arguments is not None:
+            call.arguments = move.arguments
+        apply(tx, call, move.settlement)
+    tx.tell(move.kind, calls=[call])
+
+
+def _approve(call: ToolCall, wish: Wish) -> Move:
+    _refuse_unrunnable(call)
+    return Move(Settlement(CallState.READY), EventKind.CALL_APPROVED)
+
+
+def _edit(call: ToolCall, wish: Wish) -> Move:
+    """Replace the arguments, then approve; validated against the schema that was shown (H05)."""
+    _refuse_unrunnable(call)
+    arguments, problem = parse_arguments(wish.arguments)
+    if arguments is None or wish.arguments is None:
+        raise InvalidInputError(f"arguments: {problem or 'the new arguments are missing.'}", field="arguments")
+    assert call.tool_version is not None
+    if problem := check_arguments(call.tool_version.data["schema"], arguments):
+        raise InvalidInputError(f"arguments: {problem}", field="arguments")
+    return Move(Settlement(CallState.READY), EventKind.CALL_EDITED, arguments)
+
+
+def _reject(call: ToolCall, wish: Wish) -> Move:
+    return Move(settle_rejected(call.call_id, wish.reason), EventKind.CALL_REJECTED)
+
+
+def _answer(call: ToolCall, wish: Wish) -> Move:
+    return Move(settle_answered(call.call_id, to_json(wish.value)), EventKind.CALL_ANSWERED)
+
+
+def _retry(call: ToolCall, wish: Wish) -> Move:
+    _refuse_unrunnable(call)
+    return Move(Settlement(CallState.READY), EventKind.CALL_RETRIED)
+
+
+def _reask(call: ToolCall, wish: Wish) -> Move:
+    """The tool changed since: freeze it as it is now and ask again, if the arguments still fit (H04)."""
+    version = call.tool_version
+    if version is None or version.tool is None or not version.tool.enabled:
+        raise ConflictError(f"{drift(call)} It can only be rejected or answered by hand.", call=call)
+    now = current_version(version.tool)
+    if problem := check_arguments(now.data["schema"], call.arguments or {}):
+        raise ConflictError(f"The tool was changed and these arguments no longer fit. {problem}", call=call)
+    call.tool_version = now
+    return Move(Settlement(CallState.PENDING), EventKind.CALL_REASKED)
+
+
+MOVES: dict[str, Callable[[ToolCall, Wish], Move]] = {
+    "approve": _approve,
+    "edit": _edit,
+    "reject": _reject,
+    "answer": _answer,
+    "retry": _retry,
+    "reask": _reask,
+}
+
+
+def allowed_verbs(call: ToolCall) -> tuple[str, ...]:
+    """The verbs that this call's state and tool allow now, whoever decides (H03)."""
+    verbs = VERBS_BY_STATE.get(CallState(call.state), ())
+    if call.state != CallState.PENDING:
+        return verbs
+    version = call.tool_version
+    changed = bool(drift(call))
+    offered = list(version.data.get("verbs", [])) if version else ["answer", "reject"]
+    if version is not None and not version.data.get("handler"):
+        offered = [verb for verb in offered if verb not in ("approve", "edit")]  # T07: nothing could run
+    if changed:
+        offered = [verb for verb in offered if verb not in ("approve", "edit")] + ["reask"]
+        if version is None or version.tool is None or not version.tool.enabled:
+            offered.remove("reask")
+    return tuple(verb for verb in verbs if verb in offered)
+
+
+def _row(call_id: UUID) -> ToolCall:
+    rows = ToolCall.objects.using(alias()).select_related("tool_version__tool", "session", "message")
+    call = rows.filter(pk=call_id).first()
+    if call is None:
+        raise NotFoundError("There is no such call.")
+    return call
+
+
+def _refuse_settled(call: ToolCall) -> None:
+    if call.state not in DECIDABLE:
+        who = f" by {call.decided_name} ({call.decided_verb})" if call.decided_verb else ""
+        raise AlreadyDecidedError(
+            f"This call was already settled{who}; it is {call.outcome or call.state} now.", call=call, state=call.state
+        )
+
+
+def _refuse_stale(call: ToolCall, wish: Wish) -> None:
+    if isinstance(wish.version, bool) or not isinstance(wish.version, int):
+        raise InvalidInputError("version: the version of the call that you saw is needed.", field="version")
+    if wish.version != call.version:
+        raise VersionMismatchError(call=call, state=call.state)
+
+
+def _refuse_verb(call: ToolCall, wish: Wish) -> None:
+    if wish.verb not in MOVES:
+        known = ", ".join(MOVES)
+        raise InvalidInputError(f"verb: {str(wish.verb)[:40]!r} is not one of {known}.", field="verb")
+    verbs = allowed_verbs(call)
+    if wish.verb in verbs:
+        return
+    if wish.verb in ("approve", "edit") and (changed := drift(call)):
+        raise ConflictError(f"{changed} Ask again or reject.", code="changed_since_asked", call=call)
+    offered = ", ".join(verbs) or "nothing"
+    raise InvalidInputError(f"verb: {wish.verb!r} is not possible here; {offered} is.", field="verb")
+
+
+def _refuse_unrunnable(call: ToolCall) -> None:
+    if call.tool_version is None:
+        raise ConflictError("There is no tool that could run this; answer by hand or reject.", call=call)
+
+
+def approval_of(call: ToolCall) -> Decision | None:
+    """The decision that let this call run, if a person did."""
+    return call.decisions.filter(outcome=CallState.READY).order_by("-number").first()
+

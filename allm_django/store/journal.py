@@ -1,0 +1,187 @@
+"""The database journal: the driver's view of a stored run. Each method is one transaction of ``turns``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from allm_django.core.decide import HaltRun, Snapshot
+from allm_django.core.settle import Settlement
+from allm_django.core.types import ModelRequest, ToolCall
+from allm_django.core.types import Message as Neutral
+from allm_django.errors import AllmError
+from allm_django.loop.calling import late_record
+from allm_django.loop.journal import StartedCall, Step
+from allm_django.models import Message, Session
+from allm_django.models import ToolCall as CallRow
+from allm_django.providers.base import Delta, Finished, TextDelta
+from allm_django.store import turns
+from allm_django.store.history import load_history
+from allm_django.store.offers import StoredOffer, handler_of
+from allm_django.store.writing import Lease, alias
+from allm_django.tools.context import ToolContext
+
+T = TypeVar("T")
+RunInDatabase = Callable[..., Awaitable[Any]]
+
+
+class Live(Protocol):
+    """Where what is not a row goes: streaming text and progress, of one run."""
+
+    def text(self, lease: Lease, message: Message, text: str) -> None:
+        """A piece of a streaming message."""
+
+    def forget(self, message: Message) -> None:
+        """The message is whole or broken; its text is on its row."""
+
+    def progress(self, lease: Lease, call: CallRow, fraction: float | None, text: str) -> None:
+        """How far a handler is; from any thread."""
+
+    def late(self, work: Awaitable[None]) -> None:
+        """Something to finish after the run has halted."""
+
+
+class DatabaseJournal:
+    """A stored run. ``run`` executes a transaction off the event loop; ``refuse`` says why an approved call may not
+    run any more, or ``""``.
+    """
+
+    stored = True
+
+    def __init__(
+        self, lease: Lease, run: RunInDatabase, live: Live, *, asks_halt_when: bool, refuse: Callable[[CallRow], str]
+    ) -> None:
+        self.lease = lease
+        self.woken = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self._run = run
+        self._live = live
+        self._refuse = refuse
+        self._checked = turns.Checked(asks_halt_when)
+        self._snapshot: Snapshot | None = None
+        self._message: Message | None = None
+        self._offer: StoredOffer | None = None
+        self._rows: dict[str, CallRow] = {}
+        self._session: Session | None = None
+
+    async def load(self) -> Snapshot:
+        """Where the run stands; read anew only if something outside may have changed it."""
+        known, self._snapshot = self._snapshot, None
+        if known is None or self.woken.is_set():
+            self.woken.clear()
+            known = self._take(await self._run(turns.load, self.lease, self._checked))
+            self._snapshot = None
+        return known
+
+    async def begin_step(self, nudge: bool) -> ModelRequest:
+        """Count a turn and give what to send to the model."""
+        request, self._message, self._offer, snapshot = await self._run(
+            turns.begin_step, self.lease, self._checked, nudge
+        )
+        self._take(snapshot)
+        return request  # type: ignore[no-any-return]
+
+    def note_delta(self, delta: Delta) -> None:
+        """Pass visible text on to those who watch."""
+        if type(delta) is TextDelta and self._message is not None:
+            self._live.text(self.lease, self._message, delta.text)
+
+    async def complete_message(self, finished: Finished) -> None:
+        """Record the whole answer and its calls."""
+        assert self._message is not None
+        self._live.forget(self._message)
+        self._take(
+            await self._run(turns.complete_message, self.lease, self._checked, self._message, self._offer, finished)
+        )
+
+    async def break_message(self, text: str, thinking: str, error: AllmError | None, *, failed: bool) -> None:
+        """Record an answer that broke off."""
+        assert self._message is not None
+        self._live.forget(self._message)
+        self._take(
+            await self._run(
+                turns.break_message, self.lease, self._checked, self._message, text, thinking, error, failed
+            )
+        )
+
+    async def last_step(self) -> Step:
+        """The step that just ended."""
+        history: tuple[Neutral, ...] = await self._run(load_history, self.lease.session_id)
+        place = max(index for index, message in enumerate(history) if message.role == "assistant")
+        turn = self._snapshot.turns if self._snapshot else 0
+        return Step(turn, history[place], history[place + 1 :])
+
+    def check_step(self, verdict: bool, error: str) -> None:
+        """Take the engine's verdict on the last step."""
+        self._checked.verdict, self._checked.error = verdict, error
+        self._checked.turn = self._turns
+        self._snapshot = None
+
+    async def start_call(self, call_id: str) -> StartedCall | None:
+        """Commit that a ready call starts now, or None if it may not any more."""
+        row, snapshot = await self._run(turns.start_call, self.lease, self._checked, call_id, self._refuse)
+        self._take(snapshot)
+        if row is None:
+            return None
+        self._rows[call_id] = row
+        session = await self._owner_session()
+        return self._started(row, session)
+
+    async def finish_call(self, call_id: str, settlement: Settlement) -> None:
+        """Record how a started call ended."""
+        self._take(await self._run(turns.finish_call, self.lease, self._checked, call_id, settlement))
+
+    def watch_late(self, call_id: str, late: Awaitable[Any]) -> None:
+        """Keep what still comes, on the call's row."""
+        row = self._rows[call_id]
+
+        async def keep() -> None:
+            came = late_record(await late)
+            await self._run(turns.record_late, row.id, row.session_id, came)
+
+        self._live.late(keep())
+
+    async def close_calls(self) -> None:
+        """After a cancel: close what has not started."""
+        self._take(await self._run(turns.close_calls, self.lease, self._checked))
+
+    async def halt(self, halt: HaltRun) -> bool:
+        """Halt and give the lease back, unless something changed meanwhile."""
+        done: bool = await self._run(turns.halt, self.lease, self._checked, halt)
+        self._snapshot = None
+        return done
+
+    def _take(self, snapshot: Snapshot) -> Snapshot:
+        self._snapshot = snapshot
+        self._turns = snapshot.turns
+        if snapshot.cancel_requested:
+            self.cancelled.set()
+        return snapshot
+
+    async def _owner_session(self) -> Session:
+        if self._session is None:
+            self._session = await self._run(_session_with_owner, self.lease)
+        assert self._session is not None
+        return self._session
+
+    def _started(self, row: CallRow, session: Session) -> StartedCall:
+        assert row.tool_version is not None
+        spec = row.tool_version.spec
+        settings = row.run.settings if row.run_id else {}
+        call = ToolCall(row.call_id, row.name, row.arguments, row.raw_arguments)
+        context = ToolContext(
+            context=session.context if session.context is not None else settings.get("context"),
+            session_id=str(session.id),
+            tool_call=call,
+            engine=settings.get("name", ""),
+            request_id=row.run.request_id,
+            user=session.owner,
+            idempotency_key=row.idempotency_key,
+            report=lambda fraction, text: self._live.progress(self.lease, row, fraction, text),
+        )
+        return StartedCall(call, handler_of(row.tool_version), context, spec.timeout, spec.idempotent)
+
+
+def _session_with_owner(lease: Lease) -> Session:
+    return Session.objects.using(alias()).select_related("owner").get(pk=lease.session_id)

@@ -1,0 +1,68 @@
+"""What a stored session is offered: the enabled rows of the tool table, as they stand at that moment (R09, R10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Exists, F, OuterRef, Q
+
+from allm_django.core.policy import Offer
+from allm_django.core.types import JSONObject, ToolSpec
+from allm_django.errors import AllmError
+from allm_django.models import Engine, Session, Tool, ToolVersion
+from allm_django.store.tools import current_version
+from allm_django.tools.registry import BoundHandler, bind, registry
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffer:
+    """An offer, and by tool name the version that its calls are judged by."""
+
+    offer: Offer
+    versions: dict[str, ToolVersion]
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools in the order in which models see them, always the same (T22)."""
+        return tuple(self.offer.tools.values())
+
+
+def offer_for(session: Session, settings: JSONObject) -> StoredOffer:
+    """The tools that this session's next model call may use. Two queries, however many tools."""
+    versions: dict[str, ToolVersion] = {}
+    specs: dict[str, ToolSpec] = {}
+    known = {row.tool_id: row for row in ToolVersion.objects.filter(tool__enabled=True, version=F("tool__version"))}
+    for tool in _tools_of(session):
+        version = known.get(tool.pk)
+        if version is None or version.data != tool.versioned():
+            version = current_version(tool)
+        spec = _spec(version)
+        if spec is not None:
+            versions[tool.name], specs[tool.name] = version, spec
+    mode = "manual" if settings.get("mode") == "manual" else "auto"
+    return StoredOffer(Offer(specs, mode, settings.get("terminal_tool") or None), versions)
+
+
+def handler_of(version: ToolVersion) -> BoundHandler | None:
+    """The registered handler of a version; None if it names none, or one that code did not register."""
+    definition = registry.get(version.data["handler"]) if version.data["handler"] else None
+    return bind(definition) if definition is not None else None
+
+
+def _tools_of(session: Session) -> list[Tool]:
+    links = Engine.tools.through.objects.filter(engine=session.engine_id)
+    chosen = ~Exists(links) | Exists(links.filter(tool=OuterRef("pk")))
+    tools = Tool.objects.filter(Q(chosen), enabled=True).order_by("name")
+    if session.allowed_tools is not None:
+        tools = tools.filter(name__in=session.allowed_tools)
+    return list(tools)
+
+
+def _spec(version: ToolVersion) -> ToolSpec | None:
+    """The version as a value, or None for a row that code does not stand behind (security row 2)."""
+    if version.data["handler"] and registry.get(version.data["handler"]) is None:
+        return None
+    try:
+        return version.spec
+    except AllmError:
+        return None  # written past the checks, by SQL or a fixture: a check error names it

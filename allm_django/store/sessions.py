@@ -1,0 +1,267 @@
+"""Writing sessions: start, message, run, cancel."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from allm_django.core.encode import to_json
+from allm_django.core.events import EventKind
+from allm_django.core.settle import settle_answered, settle_closed
+from allm_django.core.states import CallState, HaltedReason, Outcome, RunState, SessionStatus, check_run_transition
+from allm_django.errors import AwaitingDecisionError, InvalidInputError, NotFoundError, SessionBusyError, StateError
+from allm_django.models import Engine, Message, Run, Session, ToolCall
+from allm_django.models.fields import check_text_list
+from allm_django.store import keys
+from allm_django.store.calls import apply, open_calls
+from allm_django.store.decisions import record
+from allm_django.store.engines import frozen_settings
+from allm_django.store.leases import mend_messages
+from allm_django.store.writing import Writing, alias, writing
+
+TITLE_LENGTH = 80
+
+
+def create_session(
+    engine: Engine,
+    owner: Any,
+    *,
+    text: str = "",
+    title: str = "",
+    context: Any = None,
+    allowed_tools: Sequence[str] | None = None,
+    key: str | None = None,
+) -> Session:
+    """A new session, with its first message and run if there is ``text``."""
+    allowed = None if allowed_tools is None else list(allowed_tools)
+    if allowed is not None:
+        check_text_list(allowed, "allowed_tools")
+    print_ = keys.fingerprint("start", engine.name, text, title, context, allowed)
+    if before := keys.seen(owner, key, print_):
+        return Session.objects.get(pk=before)
+    try:
+        with transaction.atomic(using=alias()):
+            session = Session.objects.create(
+                owner=owner,
+                engine=engine,
+                title=title or _title_of(text),
+                context=to_json(context),
+                allowed_tools=allowed,
+            )
+            keys.take(owner, key, print_, session.id)
+            with writing(session.id) as tx:
+                tx.tell(EventKind.SESSION_STARTED, session=True)
+                if text:
+                    add_user_message(tx, text)
+                    queue_run(tx, engine)
+    except keys.DuplicateRequestError as duplicate:
+        return Session.objects.get(pk=duplicate.object_id)
+    return Session.objects.select_related("engine", "active_run").get(pk=session.id)
+
+
+def add_reply(session_id: uuid.UUID, text: str, *, user: Any = None, key: str | None = None) -> Message:
+    """A user's message and its run; or, while exactly one question is open, the answer to it (S04).
+
+    Raises SessionBusyError while a run is at work, AwaitingDecisionError while calls wait (H09).
+    """
+    print_ = keys.fingerprint("reply", session_id, text)
+    if before := keys.seen(user, key, print_):
+        return Message.objects.get(pk=before)
+    try:
+        with writing(session_id) as tx:
+            message = _reply(tx, text, user)
+            keys.take(user, key, print_, message.id)
+    except keys.DuplicateRequestError as duplicate:
+        return Message.objects.get(pk=duplicate.object_id)
+    return message
+
+
+def start_run(session_id: uuid.UUID, *, kind: Run.Kind = Run.Kind.CHAT, user: Any = None, key: str | None = None) -> None:
+    """Go on from where the thread stands, without a new message (S02, S05)."""
+    print_ = keys.fingerprint(f"run:{kind}", session_id)
+    if keys.seen(user, key, print_):
+        return
+    try:
+        with writing(session_id) as tx:
+            _refuse_active(tx)
+            last = tx.session.messages.filter(complete=True).order_by("-position").first()
+            if last is None:
+                raise StateError("There is nothing to go on from; write a message first.", state=tx.session.status)
+            if last.role == Message.Role.ASSISTANT and last.text and not last.calls.exists():
+                raise StateError("The assistant has answered; write a message to go on.", state=tx.session.status)
+            queue_run(tx, tx.session.engine, kind)
+            keys.take(user, key, print_, session_id)
+    except keys.DuplicateRequestError:
+        return
+
+
+def request_cancel(session_id: uuid.UUID, *, user: Any = None, key: str | None = None) -> None:
+    """Stop the active run: at once if nobody works on it, else its worker does within seconds (L15)."""
+    print_ = keys.fingerprint("cancel", session_id)
+    if keys.seen(user, key, print_):
+        return
+    try:
+        with writing(session_id) as tx:
+            keys.take(user, key, print_, session_id)
+            if tx.run is None:
+                raise StateError("Nothing is running that could be cancelled.", state=tx.session.status)
+            if tx.session.cancel_requested:
+                return
+            tx.session.cancel_requested = True
+            tx.tell(EventKind.CANCEL_REQUESTED, session=True)
+            held = tx.session.lease_until is not None and tx.session.lease_until > tx.db_now
+            if tx.run.state == RunState.WAITING or not held:
+                mend_messages(tx)
+                close_open_calls(tx, Outcome.CANCELLED)
+                end_if_closed(tx)
+            tx.wake_after = True
+    except keys.DuplicateRequestError:
+        return
+
+
+def rename_session(session_id: uuid.UUID, title: str) -> None:
+    """Give a session another title."""
+    if not title.strip() or len(title) > 200:
+        raise InvalidInputError("title: 1 to 200 characters are needed.", field="title")
+    with writing(session_id) as tx:
+        tx.session.title = title.strip()
+        tx.tell(EventKind.SESSION_RENAMED, session=True)
+        tx.inbox_changed = True
+
+
+def queue_run(tx: Writing, engine: Engine, kind: Run.Kind = Run.Kind.CHAT) -> Run:
+    """Make the session's next run and ask for a worker."""
+    run = Run(session=tx.session, kind=kind, request_id=uuid.uuid4().hex, settings=frozen_settings(engine))
+    run.save(force_insert=True, using=alias())
+    tx.run = run
+    tx.session.cancel_requested = False
+    tx.derive_status()
+    tx.tell(EventKind.RUN_QUEUED, session=True)
+    tx.wake_after = True
+    return run
+
+
+def requeue_run(tx: Writing) -> None:
+    """A waiting run has something to do again; one that is queued or at work hears of it."""
+    if tx.run is not None:
+        if tx.run.state == RunState.WAITING:
+            check_run_transition(RunState.WAITING, RunState.QUEUED)
+            tx.run.state = RunState.QUEUED
+        tx.derive_status()
+        tx.wake_after = True
+
+
+def add_user_message(tx: Writing, text: str) -> Message:
+    """Append a user's message."""
+    message = append_message(tx, Message.Role.USER, text=text)
+    tx.tell(EventKind.MESSAGE_ADDED, messages=[(message, ())], session=True)
+    return message
+
+
+def append_message(tx: Writing, role: Message.Role, **fields: Any) -> Message:
+    """Append a message at the thread's end."""
+    tx.session.message_count += 1
+    message = Message(session=tx.session, run=tx.run, position=tx.session.message_count, role=role, **fields)
+    message.save(force_insert=True, using=alias())
+    return message
+
+
+def close_open_calls(tx: Writing, outcome: Outcome) -> list[ToolCall]:
+    """Give every call that has not started its synthetic result (S06)."""
+    states = (CallState.READY, CallState.PENDING, CallState.ASKING)
+    closed = list(open_calls(tx, states))
+    for call in closed:
+        apply(tx, call, settle_closed(call.call_id, outcome))
+    if closed:
+        tx.tell(EventKind.CALL_CLOSED, calls=closed)
+        tx.inbox_changed = True
+    return closed
+
+
+def end_if_closed(tx: Writing) -> None:
+    """End a cancelled run that nobody works on, unless a call's outcome is still unknown."""
+    assert tx.run is not None
+    if open_calls(tx, (CallState.EXECUTING, CallState.UNKNOWN)).exists():
+        tx.derive_status()
+        return
+    halt_run(tx, HaltedReason.CANCELLED, waiting=False)
+
+
+def halt_run(tx: Writing, reason: str, *, waiting: bool, metadata: dict[str, Any] | None = None) -> None:
+    """Halt the run: ``waiting`` for people, or ended; its lease is given back."""
+    run = tx.run
+    assert run is not None
+    new = RunState.WAITING if waiting else RunState.ENDED
+    check_run_transition(RunState(run.state), new)
+    run.state, run.halted_reason, run.halted_metadata = new, reason, metadata or {}
+    if not waiting:
+        run.ended_at = tx.now
+        tx.session.cancel_requested = False
+    tx.session.lease_owner, tx.session.lease_until = None, None
+    tx.derive_status()
+    kind = EventKind.RUN_HALTED if waiting else EventKind.RUN_FAILED if run.error else EventKind.RUN_ENDED
+    tx.tell(kind, session=True)
+
+
+def _reply(tx: Writing, text: str, user: Any) -> Message:
+    if tx.run is not None and tx.run.state == RunState.WAITING:
+        asking = list(open_calls(tx, (CallState.ASKING,)))
+        if len(asking) == 1:
+            return _answer_question(tx, asking[0], text, user)
+        if tx.run.settings.get("typing") != Engine.Typing.SUPERSEDE:
+            raise AwaitingDecisionError(state=tx.session.status)
+        _supersede(tx)
+    _refuse_active(tx)
+    if not tx.session.title:
+        tx.session.title = _title_of(text)
+    message = add_user_message(tx, text)
+    run = queue_run(tx, tx.session.engine)
+    message.run = run
+    message.save(using=alias(), update_fields=["run"])
+    return message
+
+
+def _answer_question(tx: Writing, call: ToolCall, text: str, user: Any) -> Message:
+    """The owner's next words are the answer to the open question; they stand in the thread as that call's result."""
+    record(tx, call, verb="answer", by=user, value=text, outcome=Outcome.ANSWERED)
+    apply(tx, call, settle_answered(call.call_id, text))
+    tx.tell(EventKind.CALL_ANSWERED, calls=[call])
+    requeue_run(tx)
+    return call.message
+
+
+def _supersede(tx: Writing) -> None:
+    """Close what waits, end the run, so that the new message goes on (H09)."""
+    if open_calls(tx, (CallState.UNKNOWN, CallState.EXECUTING)).exists():
+        raise AwaitingDecisionError(
+            "A call's outcome is unknown; someone must settle it first.", state=tx.session.status
+        )
+    close_open_calls(tx, Outcome.SUPERSEDED)
+    halt_run(tx, HaltedReason.CANCELLED, waiting=False, metadata={"superseded": True})
+    tx.run = None
+
+
+def _refuse_active(tx: Writing) -> None:
+    if tx.run is not None:
+        if tx.run.state == RunState.WAITING:
+            raise AwaitingDecisionError(state=tx.session.status)
+        raise SessionBusyError(state=tx.session.status)
+
+
+def _title_of(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
+
+
+def get_session(session_id: uuid.UUID) -> Session:
+    """The session as it stands now. Raises NotFoundError."""
+    session = Session.objects.select_related("engine", "active_run", "owner").filter(pk=session_id).first()
+    if session is None:
+        raise NotFoundError("There is no such session.")
+    return session
+
+
+IDLE_STATUSES = frozenset({SessionStatus.IDLE, SessionStatus.COMPLETED, SessionStatus.ERROR})

@@ -1,0 +1,297 @@
+"""The transactions of a run at work, one function each; all under the session's lock and the lease's fence."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from allm_django.conf import conf
+from allm_django.core.decide import CallView, HaltRun, Snapshot, next_action
+from allm_django.core.encode import to_json
+from allm_django.core.events import EventKind
+from allm_django.core.history import NUDGE
+from allm_django.core.ids import usable_ids
+from allm_django.core.policy import Verdict, judge
+from allm_django.core.settle import Settlement, settle_closed
+from allm_django.core.states import CallState, HaltedReason, Outcome
+from allm_django.core.types import JSONObject, Limits, ModelRequest, Usage
+from allm_django.core.types import Message as Neutral
+from allm_django.errors import AllmError, LeaseLostError
+from allm_django.models import Message, MessageChunk, Run, ToolCall
+from allm_django.providers.base import Finished, RawCall
+from allm_django.store.calls import apply
+from allm_django.store.history import load_history
+from allm_django.store.leases import break_off
+from allm_django.store.offers import StoredOffer, offer_for
+from allm_django.store.sessions import append_message, close_open_calls, halt_run
+from allm_django.store.writing import Lease, Writing, alias, writing
+
+CANCELLED_TEXT = "Stopped."
+SETTLED_KINDS = {Outcome.SUCCEEDED: EventKind.CALL_SUCCEEDED, Outcome.FAILED: EventKind.CALL_FAILED}
+STATE_KINDS = {
+    CallState.ASKING: EventKind.CALL_ASKED,
+    CallState.UNKNOWN: EventKind.CALL_UNKNOWN,
+    CallState.READY: EventKind.CALL_RETRIED,
+}
+
+
+@dataclass(slots=True)
+class Checked:
+    """What the engine's ``halt_when`` said of the turn ``turn``; pure, so asking again after a crash is harmless."""
+
+    asks: bool
+    turn: int = 0
+    verdict: bool = False
+    error: str = ""
+
+
+def load(lease: Lease, checked: Checked) -> Snapshot:
+    """Where the run stands now."""
+    run = Run.objects.using(alias()).select_related("session").get(pk=lease.run_id)
+    session = run.session
+    if (session.fence, session.lease_owner) != (lease.fence, lease.worker):
+        raise LeaseLostError
+    return _snapshot(run, session.cancel_requested, _turn_calls(session.id), checked)
+
+
+def begin_step(lease: Lease, checked: Checked, nudge: bool) -> tuple[ModelRequest, Message, StoredOffer, Snapshot]:
+    """Count a turn, open its message, and assemble what the model is sent."""
+    with writing(lease.session_id, lease) as tx:
+        run = _run(tx)
+        history = load_history(lease.session_id)
+        offer = offer_for(tx.session, run.settings)
+        run.turns += 1
+        message = append_message(tx, Message.Role.ASSISTANT, complete=False, model=run.settings["model"])
+        tx.tell(EventKind.MESSAGE_STARTED, messages=[(message, ())])
+        request = ModelRequest(
+            (*history, Neutral("user", NUDGE)) if nudge else history,
+            offer.specs,
+            run.settings["system"],
+            run.settings["tool_choice"],
+            run.settings["params"],
+            run.request_id,
+        )
+        return request, message, offer, _snapshot(run, tx.session.cancel_requested, [], checked)
+
+
+def complete_message(
+    lease: Lease, checked: Checked, message: Message, offer: StoredOffer, finished: Finished
+) -> Snapshot:
+    """Record the whole answer and its calls, each with its verdict."""
+    with writing(lease.session_id, lease) as tx:
+        run, using = _run(tx), alias()
+        message.text, message.thinking = finished.text, finished.thinking
+        message.complete, message.completed_at = True, tx.now
+        message.finish_reason, message.dump = finished.finish_reason[:64], finished.dump
+        message.usage = finished.usage.as_json()
+        message.save(using=using)
+        MessageChunk.objects.using(using).filter(message=message).delete()
+        calls = [_new_call(tx, message, offer, *item) for item in enumerate(_with_ids(tx, finished.calls))]
+        ToolCall.objects.using(using).bulk_create(calls)
+        run.usage = (Usage.from_json(run.usage) + finished.usage).as_json()
+        run.calls_used += len(calls)
+        tx.session.usage = (Usage.from_json(tx.session.usage) + finished.usage).as_json()
+        ids = [str(call.id) for call in calls]
+        tx.tell(EventKind.MESSAGE_COMPLETED, messages=[(message, ids)], calls=calls, session=True)
+        if pending := [call for call in calls if call.state == CallState.PENDING]:
+            tx.derive_status()
+            tx.tell(EventKind.CALL_PENDING, calls=pending)
+        return _snapshot(run, tx.session.cancel_requested, calls, checked)
+
+
+def break_message(
+    lease: Lease, checked: Checked, message: Message, text: str, thinking: str, error: AllmError | None, failed: bool
+) -> Snapshot:
+    """Keep what came, marked as broken; ``failed``: the run ends with ``error`` (L14)."""
+    with writing(lease.session_id, lease) as tx:
+        run = _run(tx)
+        break_off(message, error.message if error else CANCELLED_TEXT, text, thinking)
+        if failed and error is not None:
+            run.error = error_record(error)
+        tx.tell(EventKind.MESSAGE_BROKEN, messages=[(message, ())])
+        return _snapshot(run, tx.session.cancel_requested, _turn_calls(lease.session_id), checked)
+
+
+def start_call(
+    lease: Lease, checked: Checked, call_id: str, refuse: Any
+) -> tuple[ToolCall | None, Snapshot]:
+    """Commit that a ready call starts, or settle it if it may not any more (H04, H07; security rows 10 and 19)."""
+    with writing(lease.session_id, lease) as tx:
+        calls = _turn_calls(lease.session_id)
+        call = next((row for row in calls if row.call_id == call_id and row.state == CallState.READY), None)
+        started = None
+        if call is not None and not tx.session.cancel_requested:
+            if why := _stale(call) or refuse(call):
+                apply(tx, call, settle_closed(call.call_id, Outcome.UNAVAILABLE, why))
+                tx.tell(EventKind.CALL_CLOSED, calls=[call])
+            else:
+                call.started_at, call.worker, call.attempt = tx.now, lease.worker, call.attempt + 1
+                apply(tx, call, Settlement(CallState.EXECUTING))
+                tx.tell(EventKind.CALL_STARTED, calls=[call])
+                started = call
+        return started, _snapshot(_run(tx), tx.session.cancel_requested, calls, checked)
+
+
+def finish_call(lease: Lease, checked: Checked, call_id: str, settlement: Settlement) -> Snapshot:
+    """Record how a started call ended."""
+    with writing(lease.session_id, lease) as tx:
+        calls = _turn_calls(lease.session_id)
+        call = next(row for row in calls if row.call_id == call_id)
+        if call.state == CallState.EXECUTING:
+            apply(tx, call, settlement)
+            kind = SETTLED_KINDS.get(settlement.outcome) if settlement.outcome else STATE_KINDS[settlement.state]
+            tx.tell(kind or EventKind.CALL_CLOSED, calls=[call])
+            if settlement.state in (CallState.ASKING, CallState.UNKNOWN):
+                tx.derive_status()
+        return _snapshot(_run(tx), tx.session.cancel_requested, calls, checked)
+
+
+def close_calls(lease: Lease, checked: Checked) -> Snapshot:
+    """After a cancel: close what has not started (L15)."""
+    with writing(lease.session_id, lease) as tx:
+        close_open_calls(tx, Outcome.CANCELLED)
+        return _snapshot(_run(tx), tx.session.cancel_requested, _turn_calls(lease.session_id), checked)
+
+
+def halt(lease: Lease, checked: Checked, wanted: HaltRun) -> bool:
+    """Halt and give the lease back, if the same still follows under the lock; else False."""
+    with writing(lease.session_id, lease) as tx:
+        run = _run(tx)
+        if checked.error:
+            run.error = run.error or {"code": "halt_when", "message": "The engine's halt_when failed.", "detail": checked.error}
+        if next_action(_snapshot(run, tx.session.cancel_requested, _turn_calls(lease.session_id), checked)) != wanted:
+            return False
+        if wanted.reason == HaltedReason.ERROR and not run.error:
+            run.error = {"code": "blank_answers", "message": "The model gave empty answers only.", "detail": ""}
+        halt_run(tx, wanted.reason, waiting=wanted.waiting, metadata=wanted.metadata)
+        return True
+
+
+def fail_run(lease: Lease, error: AllmError) -> None:
+    """End a run that can't be driven at all: its model or one of its functions is not to be had."""
+    with writing(lease.session_id, lease) as tx:
+        _run(tx).error = error_record(error)
+        close_open_calls(tx, Outcome.CANCELLED)
+        waiting = any(call.state != CallState.SETTLED for call in _turn_calls(lease.session_id))
+        halt_run(tx, HaltedReason.ERROR, waiting=waiting)
+
+
+def record_late(call_id: uuid.UUID, session_id: uuid.UUID, late: JSONObject) -> None:
+    """Keep what came after a timeout or cancel; it changes nothing else (T17)."""
+    with writing(session_id) as tx:
+        call = ToolCall.objects.using(alias()).select_related("tool_version").get(pk=call_id)
+        call.late_result = to_json(late)
+        call.version += 1
+        call.save(using=alias())
+        tx.tell(EventKind.CALL_UNKNOWN if call.state == CallState.UNKNOWN else EventKind.CALL_CLOSED, calls=[call])
+
+
+def error_record(error: AllmError) -> JSONObject:
+    """An error as a run keeps it; ``detail`` is for staff."""
+    retryable = bool(getattr(error, "retryable", False))
+    return {"code": error.code, "message": error.message, "detail": error.detail, "retryable": retryable}
+
+
+def _run(tx: Writing) -> Run:
+    if tx.run is None:
+        raise LeaseLostError
+    return tx.run
+
+
+def _turn_calls(session_id: uuid.UUID) -> list[ToolCall]:
+    """The calls of the thread's last complete message, in order."""
+    using = alias()
+    last = Message.objects.using(using).filter(session=session_id, complete=True).order_by("-position").values("pk")[:1]
+    rows = ToolCall.objects.using(using).select_related("tool_version__tool")
+    return list(rows.filter(message__in=last, parent=None).order_by("position"))
+
+
+def _snapshot(run: Run, cancel_requested: bool, calls: list[ToolCall], checked: Checked) -> Snapshot:
+    answered, blanks = (False, 0) if calls else _ending(run)
+    return Snapshot(
+        limits=_limits(run),
+        calls=tuple(
+            CallView(call.call_id, CallState(call.state), call.effect if call.run_id == run.id else "") for call in calls
+        ),
+        turns=run.turns,
+        blanks=blanks,
+        answered=answered,
+        cancel_requested=cancel_requested,
+        error=run.error["code"] if run.error else checked.error and "halt_when",
+        halt_when=checked.verdict and checked.turn == run.turns,
+        step_checked=not checked.asks or checked.turn == run.turns or run.turns == 0,
+        calls_used=run.calls_used,
+        usage=Usage.from_json(run.usage),
+    )
+
+
+def _ending(run: Run) -> tuple[bool, int]:
+    """Whether the thread ends with this run's answer, and how many empty answers it ends with."""
+    rows = Message.objects.using(alias()).filter(session=run.session_id, complete=True).order_by("-position")
+    blanks = 0
+    for role, text, run_id in rows.values_list("role", "text", "run_id")[:4]:
+        if role != Message.Role.ASSISTANT or run_id != run.id:
+            return False, blanks
+        if text:
+            return not blanks, blanks
+        blanks += 1
+    return False, blanks
+
+
+def _limits(run: Run) -> Limits:
+    settings = run.settings
+    turns = 1 if run.kind == Run.Kind.STEP else settings["max_turns"] or conf().MAX_TURNS
+    return Limits(**{**settings["limits"], "max_turns": turns})
+
+
+def _with_ids(tx: Writing, raw_calls: tuple[RawCall, ...]) -> list[tuple[str, RawCall]]:
+    given = [raw.id for raw in raw_calls]
+    rows = ToolCall.objects.using(alias()).filter(session=tx.session, call_id__in=given)
+    taken = set(rows.values_list("call_id", flat=True)) if raw_calls else set()
+    return list(zip(usable_ids(given, taken, lambda: f"call_{uuid.uuid4().hex[:24]}"), raw_calls, strict=True))
+
+
+def _new_call(tx: Writing, message: Message, offer: StoredOffer, place: int, given: tuple[str, RawCall]) -> ToolCall:
+    call_id, raw = given
+    verdict = judge(call_id, raw.name, raw.arguments, offer.offer)
+    call = ToolCall(
+        session=tx.session,
+        run=tx.run,
+        message=message,
+        position=place,
+        call_id=call_id,
+        provider_id=raw.id[:255],
+        name=raw.name[:255],
+        tool_version=offer.versions.get(raw.name),
+        raw_arguments=raw.arguments,
+        asked_arguments=verdict.arguments,
+        arguments=verdict.arguments,
+        why=verdict.why,
+        state=verdict.state,
+        outcome=verdict.outcome or "",
+        effect=verdict.effect,
+        created_at=tx.now,
+    )
+    _give_verdict(tx, call, verdict)
+    return call
+
+
+def _give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
+    result = verdict.result
+    if result is not None:
+        call.result, call.content, call.finished_at = result.value, result.content, tx.now
+        call.error = {"code": result.code, "message": result.message, "detail": ""} if result.code else None
+    expiry = call.tool_version.tool.expiry if call.tool_version and call.tool_version.tool else None
+    if verdict.state is CallState.PENDING and expiry:
+        call.expires_at = tx.now + expiry
+
+
+def _stale(call: ToolCall) -> str:
+    """Why a ready call may not run any more, or ``""``."""
+    version = call.tool_version
+    if version is None or version.tool is None or not version.tool.enabled:
+        return "This tool was switched off meanwhile. The call was not run."
+    if version.tool.version != version.version:
+        return "This tool was changed after the call was allowed. The call was not run."
+    return ""

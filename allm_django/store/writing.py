@@ -1,0 +1,130 @@
+"""The one way to write below a session: take its lock, change rows, tell events, commit (design.md, "One lock")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+from uuid import UUID
+
+from django.db import connections, router, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from allm_django.core.events import EventKind
+from allm_django.core.states import OPEN_STATES, RunState, session_status
+from allm_django.core.types import JSONObject
+from allm_django.errors import LeaseLostError, NotFoundError
+from allm_django.models import Event, Message, Run, Session, ToolCall
+from allm_django.store import clock, outbox
+from allm_django.store.shapes import call_shape, message_shape, session_shape
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write a run's rows: valid while the session's fence and owner are these."""
+
+    session_id: UUID
+    run_id: UUID
+    fence: int
+    worker: UUID
+
+
+class Writing:
+    """A session under its lock. Change ``session`` and ``run`` freely; they are saved at the end."""
+
+    def __init__(self, session: Session, db_now: datetime) -> None:
+        self.session = session
+        self.run: Run | None = session.active_run
+        self.db_now = db_now
+        self.now = clock.now()
+        self.inbox_changed = False
+        self.wake_after = False
+        self._events: list[tuple[EventKind, JSONObject]] = []
+
+    def tell(
+        self,
+        kind: EventKind,
+        *,
+        messages: Iterable[tuple[Message, Iterable[str]]] = (),
+        calls: Iterable[ToolCall] = (),
+        session: bool = False,
+    ) -> None:
+        """Note an event; ``session``: it carries the session's and run's state as this transaction leaves it."""
+        data: JSONObject = {}
+        if shown := [message_shape(message, ids) for message, ids in messages]:
+            data["messages"] = shown
+        if listed := [call_shape(call) for call in calls]:
+            data["calls"] = listed
+        if session:
+            data["session"] = None
+        self._events.append((kind, data))
+
+    def derive_status(self) -> None:
+        """Set what the session's row says of the rows below it (S01)."""
+        run = self.run or self.session.runs.order_by("-created_at").first()
+        states = list(
+            ToolCall.objects.filter(session=self.session, state__in=OPEN_STATES).values_list("state", flat=True)
+        )
+        self.session.status = session_status(
+            RunState(run.state) if run else None, run.halted_reason if run else "", states
+        )
+        if self.session.waiting != len(states):
+            self.session.waiting = len(states)
+        self.inbox_changed = True
+
+    def finish(self, alias: str) -> None:
+        """Write what was noted and changed; publish after commit."""
+        session, run = self.session, self.run
+        session.active_run = run if run is not None and run.state != RunState.ENDED else None
+        if run is not None:
+            run.save(using=alias)
+        rows = [
+            Event(session=session, number=session.event_count + place, kind=kind, data=data, created_at=self.now)
+            for place, (kind, data) in enumerate(self._events, 1)
+        ]
+        session.event_count += len(rows)
+        shape: JSONObject | None = None
+        for row in rows:
+            if "session" in row.data:
+                shape = shape or session_shape(session, run)
+                row.data["session"] = {**shape, "event": row.number}
+        session.save(using=alias)
+        Event.objects.using(alias).bulk_create(rows)
+        inbox, wake = self.inbox_changed, self.wake_after
+        if rows or inbox:
+            transaction.on_commit(lambda: outbox.publish(session.id, rows, inbox), using=alias)
+        if wake:
+            transaction.on_commit(lambda: outbox.wake(session.id), using=alias)
+
+
+def alias() -> str:
+    """The database that sessions are written to."""
+    return cast(str, router.db_for_write(Session))
+
+
+@contextmanager
+def writing(session_id: UUID, lease: Lease | None = None) -> Iterator[Writing]:
+    """The session under its lock, in one transaction. With a ``lease``: raises LeaseLostError unless it holds."""
+    using = alias()
+    with transaction.atomic(using=using):
+        take_write_lock(using, [session_id])
+        rows = Session.objects.using(using).select_for_update(of=("self",)).select_related("active_run")
+        session = rows.annotate(db_now=Now()).filter(pk=session_id).first()
+        if session is None:
+            raise NotFoundError("There is no such session.")
+        if lease is not None and (session.fence, session.lease_owner) != (lease.fence, lease.worker):
+            raise LeaseLostError
+        tx = Writing(session, session.db_now)
+        yield tx
+        tx.finish(using)
+
+
+def take_write_lock(using: str, session_ids: Iterable[UUID]) -> None:
+    """On SQLite outside BEGIN IMMEDIATE, make the first statement a write, so that it waits for its turn."""
+    connection = connections[using]
+    if connection.vendor != "sqlite" or connection.settings_dict["OPTIONS"].get("transaction_mode") == "IMMEDIATE":
+        return
+    Session.objects.using(using).filter(pk__in=list(session_ids)).update(fence=F("fence"))

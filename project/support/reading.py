@@ -64,10 +64,11 @@ def refund(clause: str, order: int | None) -> Wish:
     found = AMOUNT.search(clause)
     if found is None:
         raise UnclearError("How much should go back? Write the amount in euros, for example “refund 49 euros”.")
-    amount = next(group for group in found.groups() if group).replace(",", ".")
+    amount = float(next(group for group in found.groups() if group).replace(",", "."))
     rest = REASON.search(clause[found.end() :])
+    amount = int(amount) if amount.is_integer() else amount
     reason = sentence(rest[1]) if rest else "Agreed with the customer."
-    return Wish("refund_order", {"order_id": needed(order), "amount": f"{float(amount):.2f}", "reason": reason})
+    return Wish("refund_order", {"order_id": needed(order), "amount": amount, "reason": reason})
 
 
 def send_email(clause: str, order: int | None) -> Wish:

@@ -8,17 +8,22 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from django.core.mail import EmailMessage
 from django.db import transaction
 from django.db.models import Count, Q, Sum
 from django.utils import timezone
+from pydantic import WithJsonSchema
 
 import allm_django as allm
 from project.support.models import HandOver, Order, Refund
 
 MOST = 20
+PAUSE = 0.7  # seconds; the report is slow so that one sees its progress
+Euros = Annotated[
+    Decimal, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 100000})
+]  # a plain number on the card
 
 
 def get_order(order_id: int, *, lock: bool = False) -> Order:
@@ -86,23 +91,24 @@ def order_status(order_id: int) -> dict[str, Any]:
 
 
 @allm.tool(title="Refund an order", manual=True, idempotent=False)
-def refund_order(order_id: int, amount: Decimal, reason: str, ctx: allm.ToolContext) -> dict[str, Any]:
+def refund_order(order_id: int, amount: Euros, reason: str, ctx: allm.ToolContext) -> dict[str, Any]:
     """Pay money back to the customer of an order, at most what was paid and not yet refunded.
 
     Args:
         order_id: The order's number, four digits.
-        amount: Euros with two decimals, such as 49.00.
+        amount: Euros with two decimals, such as 49.50.
         reason: Why, in one sentence; the customer can read it.
     """
-    if not Decimal("0.01") <= amount == amount.quantize(Decimal("0.01")):
+    cents = amount.quantize(Decimal("0.01"))
+    if amount != cents or cents <= 0:
         raise allm.ToolError(f"{amount} is not an amount; give euros with two decimals, at least 0.01.")
     with transaction.atomic():
         order = get_order(order_id, lock=True)
         left = order.total - order.refunded
-        if amount > left:
-            raise allm.ToolError(f"Only {left} euros of order {order_id} are left to refund; {amount} were asked for.")
-        refund = Refund.objects.create(order=order, amount=amount, reason=reason[:200], made_for=ctx.user)
-    return {"refund": refund.pk, "order_id": order_id, "amount": str(amount), "left": str(left - amount)}
+        if cents > left:
+            raise allm.ToolError(f"Only {left} euros of order {order_id} are left to refund; {cents} were asked for.")
+        refund = Refund.objects.create(order=order, amount=cents, reason=reason[:200], made_for=ctx.user)
+    return {"refund": refund.pk, "order_id": order_id, "amount": str(cents), "left": str(left - cents)}
 
 
 @allm.tool(title="E-mail the customer", manual=True, idempotent=False)
@@ -167,15 +173,15 @@ def hand_over(note: str, ctx: allm.ToolContext, order_id: int | None = None) -> 
 
 @allm.tool(title="Make the weekly report", idempotent=True, timeout=60)
 async def weekly_report(ctx: allm.ToolContext) -> dict[str, Any]:
-    """Make the report of the last seven days: orders by status, late parcels, refunds. Takes a few seconds."""
+    """Make the report of the last seven days: orders by status, and refunds. Takes a few seconds."""
     report: dict[str, Any] = {"until": timezone.localdate().isoformat()}
     since = timezone.now() - dt.timedelta(days=7)
     for number, (status, label) in enumerate(Order.Status.choices, start=1):
         ctx.progress(number / 6, f"Counting orders that are {label}")
-        await asyncio.sleep(0.7)
-        report[f"orders {label}"] = await Order.objects.filter(status=status, placed_on__gte=since).acount()
+        await asyncio.sleep(PAUSE)
+        report[f"orders {label}"] = await Order.objects.filter(status=status, placed_on__gte=since.date()).acount()
     ctx.progress(5 / 6, "Adding up refunds")
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(PAUSE)
     refunds = Refund.objects.filter(made_at__gte=since)
     totals = await refunds.aaggregate(count=Count("pk"), sum=Sum("amount"))
     ctx.progress(1.0, "Done")

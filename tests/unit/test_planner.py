@@ -60,11 +60,11 @@ def after(text: str, name: str, arguments: dict[str, Any], content: str, is_erro
         ("Hand this over to a colleague", [("hand_over", {"note": "Hand this over to a colleague."})]),
         (
             "Refund 49 euros on order 1042, the cup was broken",
-            [("refund_order", {"order_id": 1042, "amount": "49.00", "reason": "The cup was broken."})],
+            [("refund_order", {"order_id": 1042, "amount": 49, "reason": "The cup was broken."})],
         ),
         (
             "refund €10,5 for order #1042 because it came late",
-            [("refund_order", {"order_id": 1042, "amount": "10.50", "reason": "It came late."})],
+            [("refund_order", {"order_id": 1042, "amount": 10.5, "reason": "It came late."})],
         ),
     ],
 )
@@ -76,7 +76,7 @@ def test_two_wishes_in_one_sentence_become_two_calls_of_one_turn() -> None:
     _, calls = said("E-mail the customer of order 1042 that the parcel is late AND refund 10 euros")
     assert [name for name, _ in calls] == ["send_email", "refund_order"]
     assert "The parcel is late." in calls[0][1]["body"]
-    assert calls[1][1]["amount"] == "10.00"
+    assert calls[1][1]["amount"] == 10
     assert calls[1][1]["order_id"] == 1042
 
 
@@ -114,9 +114,9 @@ def test_a_rejection_is_reported_with_its_reason() -> None:
 
 def test_an_edit_is_reported_as_one() -> None:
     result = json.dumps({"refund": 1, "order_id": 1042, "amount": "40.00", "left": "98.00"})
-    note = {"note": "…", "asked": {"amount": "49.00"}, "ran_with": {"amount": "40.00"}, "result": result}
+    note = {"note": "…", "asked": {"amount": 49}, "ran_with": {"amount": 40}, "result": result}
     answer = after("Refund 49 euros on order 1042", "refund_order", {}, json.dumps(note))
-    assert "amount from 49.00 to 40.00" in answer
+    assert "amount from 49 to 40" in answer
     assert "€40.00 went back" in answer
 
 

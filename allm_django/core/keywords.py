@@ -6,10 +6,13 @@ an allowance for its thread; each subschema applied, item and name looked at and
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
+from datetime import date, datetime, time
 from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -142,9 +145,31 @@ def _dependent_required(validator: Any, names: Any, instance: Any, schema: Any) 
                 yield ValidationError("dependentRequired")
 
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# Those that a handler's own conversion would refuse, so that nobody is asked about a call that can't run.
+_FORMATS: dict[str, Callable[[str], object]] = {
+    "date": lambda text: date.fromisoformat(text) and _DATE.fullmatch(text),
+    "date-time": lambda text: datetime.fromisoformat(text) and len(text) > 10,
+    "time": lambda text: time.fromisoformat(text) is not None,
+    "uuid": UUID,
+}
+
+
+def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, str) or name not in _FORMATS:
+        return
+    try:
+        fits = _FORMATS[name](instance)
+    except ValueError:
+        fits = False
+    if not fits:
+        yield ValidationError("format")
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "additionalProperties": _additional,
     "dependentRequired": _dependent_required,
+    "format": _format,
     "multipleOf": _multiple_of,
     "pattern": _pattern,
     "patternProperties": _pattern_properties,

@@ -26,6 +26,14 @@ _TYPES = {
 }
 
 
+_FORMATS = {
+    "date": "date, as YYYY-MM-DD",
+    "date-time": "date and time, as YYYY-MM-DDThh:mm:ss",
+    "time": "time, as hh:mm:ss",
+    "uuid": "UUID",
+}
+
+
 def problems_of(errors: Iterable[ValidationError]) -> list[ArgumentProblem]:
     """The first few problems, each once."""
     found: dict[ArgumentProblem, None] = {}
@@ -110,6 +118,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "maxProperties": _amount("at most {} fields"),
     "uniqueItems": lambda _: "must not hold the same item twice",
     "pattern": lambda pattern: f"must match the pattern {pattern[:200]}",
+    "format": lambda name: f"must be a valid {_FORMATS.get(name, name)}",
     "const": lambda value: f"must be {_short(value)}",
     "enum": lambda values: f"must be one of {_listed([_short(value) for value in values])}",
     "contains": lambda _: "lacks an item of the required kind",

@@ -1,10 +1,12 @@
 """Which JSON Schemas this project accepts (T05, security row 36): a bounded subset of 2020-12.
 
 An object with ``type: object`` at the top, valid against the meta-schema. ``$ref`` points inside the schema
-(``#`` or ``#/…``); nothing is ever fetched. ``format`` is an annotation. Words that JSON Schema does not know are
-annotations too, as the specification has it. Not accepted, since nothing bounds them or they reach outside:
-``$id``, ``$anchor``, ``$dynamicRef``, ``$dynamicAnchor``, ``$recursiveRef``, ``$recursiveAnchor``, ``$vocabulary``;
-patterns without a bound (``core.patterns``); references that go round without ever going into the arguments.
+(``#`` or ``#/…``); nothing is ever fetched. ``format`` is checked for date, date-time, time and uuid, else an
+annotation. Words that JSON Schema does not know are annotations too, as the specification has it.
+
+Not accepted, since nothing bounds them or they reach outside: ``$id``, ``$anchor``, ``$dynamicRef``,
+``$dynamicAnchor``, ``$recursiveRef``, ``$recursiveAnchor``, ``$vocabulary``; patterns without a bound
+(``core.patterns``); references that go round without ever going into the arguments.
 """
 
 from __future__ import annotations

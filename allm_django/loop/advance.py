@@ -48,7 +48,6 @@ class Driver:
         """Drive to the next halt; None after a clean stop. Raises LeaseLostError when another worker took over."""
         try:
             while not self._stopping.is_set():
-                self.journal.woken.clear()
                 action = next_action(await at("load", self.journal.load()))
                 if halt := await self._act(action):
                     return halt

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar, Unpack
-
-from typing_extensions import TypedDict
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from allm_django.core import events
 from allm_django.core.history import check_history, message_from_json

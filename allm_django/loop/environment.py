@@ -24,11 +24,12 @@ def _no_providers() -> Mapping[str, Callable[[str], Any]]:
 
 @dataclass(slots=True)
 class Environment:
-    """``cleanup`` runs in a handler's thread after each call; ``refuse_sync`` raises where a sync twin can't run;
+    """``cleanup`` runs in a handler's thread after each call, ``farewell`` when it ends; ``refuse_sync`` raises where a sync twin can't run;
     ``providers`` gives the host's own model factories by prefix. Numbers as in ``settings.ALLM``.
     """
 
     cleanup: Callable[[], None] = _nothing
+    farewell: Callable[[], None] = _nothing
     refuse_sync: Callable[[], None] = _nothing
     providers: Callable[[], Mapping[str, Callable[[str], Any]]] = _no_providers
     max_turns: Callable[[], int] = field(default=lambda: DEFAULT_MAX_TURNS)
@@ -42,4 +43,4 @@ environment = Environment()
 @cache
 def threads() -> HandlerThreads:
     """The pool of this process for sync handlers, made on first use (so after any fork)."""
-    return HandlerThreads(environment.handler_threads(), environment.spare_threads(), environment.cleanup)
+    return HandlerThreads(environment.handler_threads(), environment.spare_threads(), environment.cleanup, farewell=environment.farewell)

@@ -48,7 +48,7 @@ class Journal(Protocol):
     stored: bool
 
     async def load(self) -> Snapshot:
-        """Where the run stands now."""
+        """Where the run stands now; clears ``woken``."""
 
     async def begin_step(self, nudge: bool) -> ModelRequest:
         """Count a turn and give what to send to the model."""

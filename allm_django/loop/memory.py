@@ -78,6 +78,7 @@ class MemoryJournal:
 
     async def load(self) -> Snapshot:
         """Where the run stands."""
+        self.woken.clear()
         last = self._last
         return Snapshot(
             limits=self.setup.limits,

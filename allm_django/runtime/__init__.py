@@ -1,0 +1,29 @@
+"""Where sessions run. :func:`ensure_started` on a server's first request, :func:`shutdown` at its stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+def wake(session_id: UUID) -> None:
+    """Tell the configured dispatch that a session has something to run."""
+    from allm_django.conf import dispatch_class
+
+    dispatch_class()().wake(session_id)
+
+
+def ensure_started() -> None:
+    """Start this process's runner, if it has none yet."""
+    from allm_django.runtime.runner import runner
+
+    runner.ensure_started()
+
+
+def shutdown(timeout: float = 10.0) -> None:
+    """Stop this process's runner cleanly; harmless if there is none. ``timeout`` in seconds."""
+    from allm_django.runtime.runner import runner
+
+    runner.shutdown(timeout)

@@ -75,6 +75,10 @@ class Hub:
         with self._lock:
             return list(self._topics)
 
+    def has(self, topic: str) -> bool:
+        """Whether anyone in this process listens to ``topic``."""
+        return topic in self._topics
+
     def publish(self, batch: Mapping[str, Sequence[News]]) -> None:
         """Hand each topic's news to its subscribers, in order. Never waits for a client, never fails for one."""
         per_loop: dict[asyncio.AbstractEventLoop, list[tuple[Subscriber, Sequence[News]]]] = {}

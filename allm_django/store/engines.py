@@ -19,7 +19,6 @@ from allm_django.providers.resolve import resolve_model
 from allm_django.store.writing import alias
 from allm_django.tools.registry import FunctionKind, registry
 
-
 KEY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Fields that name a registered function, and the words that may stand there instead.
 FUNCTIONS: dict[FunctionKind, tuple[str, ...]] = {
@@ -54,6 +53,11 @@ def check_engine(engine: Engine) -> None:
     except ValidationError as error:
         name, messages = next(iter(error.message_dict.items()))
         raise InvalidInputError(f"{name}: {messages[0]}", field=name) from error
+    check_references(engine)
+
+
+def check_references(engine: Engine) -> None:
+    """The part of :func:`check_engine` that looks at what the engine names: key variable, functions, model."""
     if engine.api_key_env and not KEY_NAME.fullmatch(engine.api_key_env):
         raise InvalidInputError(
             _("Write the name of an environment variable, such as OPENAI_API_KEY; never the key itself."),

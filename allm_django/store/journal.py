@@ -168,14 +168,15 @@ class DatabaseJournal:
     def _started(self, row: CallRow, session: Session) -> StartedCall:
         assert row.tool_version is not None
         spec = row.tool_version.spec
-        settings = row.run.settings if row.run_id else {}
+        run = session.active_run
+        assert run is not None
         call = ToolCall(row.call_id, row.name, row.arguments, row.raw_arguments)
         context = ToolContext(
-            context=session.context if session.context is not None else settings.get("context"),
+            context=session.context if session.context is not None else run.settings["context"],
             session_id=str(session.id),
             tool_call=call,
-            engine=settings.get("name", ""),
-            request_id=row.run.request_id,
+            engine=run.settings["name"],
+            request_id=run.request_id,
             user=session.owner,
             idempotency_key=row.idempotency_key,
             report=lambda fraction, text: self._live.progress(self.lease, row, fraction, text),
@@ -184,4 +185,4 @@ class DatabaseJournal:
 
 
 def _session_with_owner(lease: Lease) -> Session:
-    return Session.objects.using(alias()).select_related("owner").get(pk=lease.session_id)
+    return Session.objects.using(alias()).select_related("owner", "active_run").get(pk=lease.session_id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from allm_django.core.encode import MASK, mask
 from allm_django.core.headline import headline
-from allm_django.core.states import CallState
+from allm_django.core.states import CallState, HaltedReason
 from allm_django.core.types import JSONObject
 from allm_django.models import Message, Run, Session, ToolCall
 
@@ -49,13 +49,20 @@ def run_shape(run: Run) -> JSONObject:
         "kind": str(run.kind),
         "state": str(run.state),
         "halted_reason": run.halted_reason,
-        "halted_text": HALTED_TEXTS.get(run.halted_reason, run.halted_reason.replace("_", " ")),
+        "halted_text": halted_text(run),
         "turns": run.turns,
         "error": error,
         "usage": run.usage,
         "created_at": moment(run.created_at),
         "ended_at": moment(run.ended_at),
     }
+
+
+def halted_text(run: Run) -> str:
+    """Why a run stands still, in words."""
+    if run.kind == Run.Kind.STEP and run.halted_reason == HaltedReason.MAX_TURNS:
+        return "One step is done. You can go on."
+    return HALTED_TEXTS.get(run.halted_reason, run.halted_reason.replace("_", " "))
 
 
 def message_shape(message: Message, calls: Iterable[str] = ()) -> JSONObject:

@@ -1,0 +1,139 @@
+"""Live news: streaming text is gathered for a moment, stored for all sessions at once, then published with its place;
+committed events are published as they come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import Error as DatabaseError
+
+from allm_django.conf import conf
+from allm_django.core.types import JSONObject
+from allm_django.models import Event, Message, ToolCall
+from allm_django.runtime.hub import hub
+from allm_django.runtime.news import INBOX, News, event_news, inbox_news, progress_news, session_topic, text_news
+from allm_django.store.chunks import Chunk, write_chunks
+from allm_django.store.writing import Lease
+
+logger = logging.getLogger("allm_django.runtime")
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Text of one message that is not stored yet, and how much was (code points)."""
+
+    lease: Lease
+    offset: int = 0
+    pieces: list[str] = field(default_factory=list)
+
+
+class LiveStream:
+    """Gathers what streams in one process. All but :meth:`progress` is called on the runner's loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, run: Callable[..., Awaitable[Any]]) -> None:
+        self._loop = loop
+        self._run = run
+        self._texts: dict[UUID, _Pending] = {}
+        self._progress: dict[UUID, tuple[Lease, JSONObject]] = {}
+        self._flushing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def text(self, lease: Lease, message: Message, text: str) -> None:
+        """A piece of a streaming message."""
+        pending = self._texts.get(message.id)
+        if pending is None:
+            pending = self._texts[message.id] = _Pending(lease)
+        pending.pieces.append(text)
+        self._schedule()
+
+    def forget(self, message: Message) -> None:
+        """The message is whole or broken: its text is on its row."""
+        self._texts.pop(message.id, None)
+
+    def progress(self, lease: Lease, call: ToolCall, fraction: float | None, text: str) -> None:
+        """How far a handler is; from any thread."""
+        self._loop.call_soon_threadsafe(self._note_progress, lease, call.id, {"fraction": fraction, "text": text})
+
+    def late(self, work: Awaitable[None]) -> None:
+        """Finish ``work`` on the side."""
+
+        async def finish() -> None:
+            try:
+                await work
+            except Exception:
+                logger.exception("A late result could not be kept.")
+
+        self.keep(self._loop.create_task(finish()))
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Hold on to a task until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _note_progress(self, lease: Lease, call_id: UUID, state: JSONObject) -> None:
+        self._progress[call_id] = (lease, state)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_later(conf().FLUSH_SECONDS, self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        self.keep(self._loop.create_task(self._flush()))
+
+    async def _flush(self) -> None:
+        """Store and publish all that was gathered; one transaction, so the tick grows longer under load by itself."""
+        chunks = [self._take(message_id, pending) for message_id, pending in self._texts.items() if pending.pieces]
+        progress, self._progress = self._progress, {}
+        rows = [(lease, call_id, state) for call_id, (lease, state) in progress.items()]
+        try:
+            stored = await self._run(write_chunks, chunks, rows)
+            hub.publish(_batch(stored, rows))
+        except DatabaseError:
+            # The text is still in the journal and lands on the message's row; the page has it from there.
+            logger.warning("Streaming text could not be stored.", exc_info=True)
+        finally:
+            self._flushing = False
+            if self._progress or any(pending.pieces for pending in self._texts.values()):
+                self._schedule()
+
+    def _take(self, message_id: UUID, pending: _Pending) -> Chunk:
+        text = "".join(pending.pieces)
+        chunk = Chunk(pending.lease, message_id, pending.offset, text)
+        pending.offset += len(text)
+        pending.pieces.clear()
+        return chunk
+
+
+def _batch(chunks: Sequence[Chunk], progress: Sequence[tuple[Lease, UUID, JSONObject]]) -> dict[str, list[News]]:
+    batch: dict[str, list[News]] = {}
+    for chunk in chunks:
+        topic = session_topic(chunk.lease.session_id)
+        if hub.has(topic):
+            batch.setdefault(topic, []).append(text_news(chunk.message_id, chunk.offset, chunk.text))
+    for lease, call_id, state in progress:
+        topic = session_topic(lease.session_id)
+        if hub.has(topic):
+            batch.setdefault(topic, []).append(progress_news(call_id, state["fraction"], state["text"]))
+    return batch
+
+
+def publish_events(session_id: UUID, events: Sequence[Event], inbox: bool) -> None:
+    """Tell the sockets of this process of committed events."""
+    batch: dict[str, list[News]] = {}
+    topic = session_topic(session_id)
+    if events and hub.has(topic):
+        batch[topic] = [
+            event_news(session_id, event.number, event.kind, event.created_at, event.data) for event in events
+        ]
+    if inbox and hub.has(INBOX):
+        batch[INBOX] = [inbox_news()]
+    if batch:
+        hub.publish(batch)

@@ -1,0 +1,40 @@
+"""Heartbeats of the processes that run sessions."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import timedelta
+from uuid import UUID
+
+from allm_django import __version__
+from allm_django.conf import channel_layer_path
+from allm_django.models import Worker
+from allm_django.store import clock
+
+FORGOTTEN_AFTER = timedelta(hours=1)
+
+
+def beat(worker: UUID, *, sessions: int, hung_threads: int) -> None:
+    """Say that a process is alive; rows long silent are removed."""
+    now = clock.now()
+    Worker.objects.update_or_create(
+        pk=worker,
+        defaults={"seen_at": now, "sessions": sessions, "hung_threads": hung_threads},
+        create_defaults={
+            "host": socket.gethostname()[:255],
+            "pid": os.getpid(),
+            "version": __version__,
+            "layer": channel_layer_path(),
+            "started_at": now,
+            "seen_at": now,
+            "sessions": sessions,
+            "hung_threads": hung_threads,
+        },
+    )
+    Worker.objects.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
+
+
+def leave(worker: UUID) -> None:
+    """Remove the row of a process that stops cleanly."""
+    Worker.objects.filter(pk=worker).delete()

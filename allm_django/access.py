@@ -1,7 +1,7 @@
 """Who may see or do what; the only way an object reaches a view on a user's behalf (design.md, "Who may").
 
 Host projects subclass :class:`Access` and name their class in ``ALLM["ACCESS"]`` (tenants, object permissions). The
-functions below the class ask the one instance. A rule is a queryset wherever it can be, so that one row and a
+functions below the class ask an instance of it. A rule is a queryset wherever it can be, so that one row and a
 thousand cost the same number of queries.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable
-from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -245,14 +244,9 @@ def check_answer(user: Person, call: ToolCall) -> None:
     _access().check_answer(user, call)
 
 
-@cache
-def _made(kind: type[Access]) -> Access:
-    return kind()
-
-
 def _access() -> Access:
-    kind: type[Access] = access_class()
-    return _made(kind)
+    made: Access = access_class()()
+    return made
 
 
 def _known(user: Person) -> Any:

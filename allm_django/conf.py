@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from django.conf import settings
@@ -86,6 +86,27 @@ def conf() -> Conf:
     return Conf(**given)
 
 
+def problems() -> list[str]:
+    """Everything that is wrong with ``ALLM``, a text each; for the system checks."""
+    given = getattr(settings, "ALLM", {})
+    if not isinstance(given, Mapping):
+        return [_problem(conf)]
+    known = {f.name for f in fields(Conf)}
+    unknown = [
+        f"ALLM[{name!r}] is not a setting; known are {', '.join(sorted(known))}." for name in given if name not in known
+    ]
+    texts = [_problem(partial(Conf, **{name: given[name]})) for name in given if name in known]
+    return unknown + [text for text in texts if text]
+
+
+def _problem(attempt: Callable[[], object]) -> str:
+    try:
+        attempt()
+    except ConfigurationError as error:
+        return error.message
+    return ""
+
+
 @cache
 def provider_factories() -> Mapping[str, Callable[[str], Any]]:
     """The host project's own providers, imported from its settings."""
@@ -109,6 +130,11 @@ def dispatch_class() -> type[Any]:
 def database_threads() -> int:
     """How many threads may talk to the database for the runner: one on SQLite, where writers queue anyway."""
     return 1 if connection.vendor == "sqlite" else conf().DATABASE_THREADS
+
+
+def host_setting(name: str, default: Any = None) -> Any:
+    """A setting of the host project that is not ours; for the system checks."""
+    return getattr(settings, name, default)
 
 
 def secret_key() -> str:

@@ -43,7 +43,10 @@ class Run(models.Model):
         verbose_name = _("run")
         verbose_name_plural = _("runs")
         ordering = ("-created_at",)
-        indexes = (models.Index(fields=("session", "-created_at"), name="allm_run_by_session"),)
+        indexes = (
+            models.Index(fields=("session", "-created_at"), name="allm_run_by_session"),
+            models.Index(fields=("-created_at",), name="allm_run_by_time"),
+        )
         constraints = (
             models.CheckConstraint(
                 condition=~models.Q(state=RunState.ENDED) | ~models.Q(halted_reason=""),

@@ -75,6 +75,7 @@ class Tool(models.Model):
     summary = models.CharField(_("summary"), max_length=200, blank=True)
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)
     version = models.PositiveIntegerField(_("version"), default=1, editable=False)
+    synced = models.JSONField(_("as code has it"), default=dict, editable=False)  # what sync_tools last saw in code
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
     updated_at = models.DateTimeField(_("updated at"), auto_now=True)
 
@@ -120,6 +121,7 @@ class ToolVersion(models.Model):
     name = models.CharField(_("name"), max_length=64)
     version = models.PositiveIntegerField(_("version"))
     data = models.JSONField(_("data"))
+    who = models.CharField(_("who"), max_length=200, blank=True)
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
 
     class Meta:

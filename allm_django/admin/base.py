@@ -1,0 +1,195 @@
+"""What all our admins share: writes go to the store, reads through access, lists stay fast at a million rows (M05)."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth import get_user_model
+from django.core.paginator import Paginator
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
+
+from allm_django.errors import AllmError
+
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin[Any]
+    AnyPaginator = Paginator[Any]
+else:
+    ModelAdmin = admin.ModelAdmin
+    AnyPaginator = Paginator
+
+LEAST_PREFIX = 8  # hexadecimal digits that make a search one for an id
+MOST_PEOPLE = 50
+
+
+class BoundedPaginator(AnyPaginator):
+    """Counts no further than the rows anyone pages through; what lies beyond is found by search and filters."""
+
+    MOST = 5_000
+
+    @cached_property
+    def count(self) -> int:
+        """The number of rows, at most :attr:`MOST`."""
+        return int(self.object_list.order_by()[: self.MOST].count())
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there may be more rows than are counted."""
+        return self.count >= self.MOST
+
+
+class ToldAdmin(ModelAdmin):
+    """Turns our own errors into messages on the page that was left, never into a traceback."""
+
+    class Media:
+        css: ClassVar[Mapping[str, Iterable[str]]] = {"all": ["allm_django/admin/admin.css"]}
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Django's, with errors told."""
+        return self._told(request, super().changeform_view, *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Django's, with errors told."""
+        return self._told(request, super().changelist_view, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Django's, with errors told."""
+        return self._told(request, super().delete_view, *args, **kwargs)
+
+    def _told(self, request: HttpRequest, view: Callable[..., HttpResponse], *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except AllmError as error:
+            if request.method != "POST":
+                raise
+            self.message_user(request, error.message, messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+
+
+class StoreAdmin(ToldAdmin):
+    """Every save, delete and action goes to the store: subclasses say how in ``write`` and ``remove``."""
+
+    def write(self, request: HttpRequest, obj: Any, related: Mapping[str, Iterable[Any]]) -> None:
+        """Write ``obj``; ``related`` holds what the form chose for its many-to-many fields."""
+        raise NotImplementedError
+
+    def remove(self, obj: Any) -> None:
+        """Delete ``obj``."""
+        raise NotImplementedError
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Give the object and its related ones to the store, in one."""
+        many = {field.name for field in self.opts.many_to_many} & set(form.cleaned_data)
+        self.write(request, obj, {name: form.cleaned_data[name] for name in many})
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Nothing: ``save_model`` did it."""
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Give it to the store."""
+        self.remove(obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """One by one, so that each is checked."""
+        for obj in queryset:
+            self.remove(obj)
+
+
+class LightChangeList(ChangeList):
+    """Leaves the long columns of a list in the database."""
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        """Django's, without the admin's ``list_defer``."""
+        return super().get_queryset(request, *args, **kwargs).defer(*self.model_admin.list_defer)  # type: ignore[attr-defined]
+
+
+class ReadOnlyAdmin(ToldAdmin):
+    """Rows that the loop writes: to be looked at only, by those who may see the session they belong to."""
+
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    list_max_show_all = 200
+    sortable_by = ()
+    actions = None
+    search_fields = ("pk",)  # for the box; get_search_results does the work
+    search_help_text = _("Start of an id (8 digits or more), or start of the owner's name.")
+    list_defer: ClassVar[tuple[str, ...]] = ()
+    id_fields: ClassVar[tuple[str, ...]] = ("id", "session_id")
+    owner_field = "session__owner"
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """``rows`` that the person may see. Subclasses ask access."""
+        raise NotImplementedError
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """What the person may see."""
+        return self.visible(request, super().get_queryset(request))
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """The light one."""
+        return LightChangeList
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """The row, marked with who looks at it: masking hangs on that."""
+        obj: Any = super().get_object(request, object_id, from_field)
+        if obj is not None:
+            obj.viewer = request.user
+        return obj
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """By the start of an id if it looks like one, else by the start of the owner's name; both use an index."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        if (bounds := id_range(term)) is not None:
+            wanted = queryset.none()
+            for field in self.id_fields:
+                wanted = wanted | queryset.filter(**{f"{field}__range": bounds})
+            return wanted, False
+        return queryset.filter(**{f"{self.owner_field}__in": people_named(term)}), False
+
+
+def id_range(prefix: str) -> tuple[UUID, UUID] | None:
+    """The first and the last id that start with ``prefix``; None if it is not the start of an id."""
+    digits = prefix.replace("-", "").lower()
+    if not LEAST_PREFIX <= len(digits) <= 32 or not set(digits) <= set(string.hexdigits):
+        return None
+    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+
+
+def people_named(prefix: str) -> list[Any]:
+    """Keys of the people whose login name starts so, whatever the user model calls it (M08)."""
+    people = get_user_model()
+    field: str = people.USERNAME_FIELD  # type: ignore[attr-defined]
+    found = people._default_manager.filter(**{f"{field}__istartswith": prefix}).order_by(field)
+    return list(found.values_list("pk", flat=True)[:MOST_PEOPLE])
+
+
+def name_of(person: Model | None) -> str:
+    """A person's full name, else their login name."""
+    if person is None:
+        return ""
+    full = getattr(person, "get_full_name", str)()
+    return str(full or person.get_username())  # type: ignore[attr-defined]

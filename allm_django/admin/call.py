@@ -1,0 +1,132 @@
+"""Tool calls: what the model asked for and what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from allm_django import access
+from allm_django.admin.base import ReadOnlyAdmin, name_of
+from allm_django.admin.display import json_block, link_to, one_line, seconds
+from allm_django.admin.masking import arguments_of, masked, may_see_all, written
+from allm_django.models import ToolCall
+
+LONG_COLUMNS = (
+    "asked_arguments",
+    "result",
+    "content",
+    "error",
+    "late_result",
+    "progress",
+    "decided_reason",
+    "session__context",
+    "session__usage",
+)
+
+
+@admin.register(ToolCall)
+class CallAdmin(ReadOnlyAdmin):
+    """The newest first. Sensitive arguments are masked in the list, always."""
+
+    list_display = ("name", "shown_arguments", "state", "outcome", "session_link", "owner_name", "took", "created_at")
+    list_filter = ("state", "outcome")
+    list_select_related = ("session__owner", "tool_version")
+    list_defer = LONG_COLUMNS
+    ordering = ("-created_at",)
+    fieldsets = (
+        (None, {"fields": ("name", "state", "outcome", "why", "session_link", "run_link", "parent_link")}),
+        (_("Arguments"), {"fields": ("whole_arguments", "asked", "raw", "tool_version")}),
+        (_("Decision"), {"fields": ("decided_name", "decided_verb", "decided_at", "decided_reason", "shown_question")}),
+        (_("Result"), {"fields": ("shown_content", "shown_result", "shown_error", "shown_late", "effect")}),
+        (_("Times"), {"fields": ("attempt", "version", "created_at", "expires_at", "started_at", "finished_at")}),
+        (_("Ids"), {"fields": ("id", "call_id", "provider_id")}),
+    )
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """As access says."""
+        seen = access.visible_calls(request.user).values("pk")
+        return rows.filter(pk__in=seen).select_related("session__owner", "tool_version")
+
+    @admin.display(description=_("arguments"))
+    def shown_arguments(self, call: ToolCall) -> str:
+        """In one line, masked."""
+        return one_line(arguments_of(call, clear=False))
+
+    @admin.display(description=_("session"))
+    def session_link(self, call: ToolCall) -> SafeString | str:
+        """Its session."""
+        return link_to(call.session)
+
+    @admin.display(description=_("run"))
+    def run_link(self, call: ToolCall) -> SafeString | str:
+        """Its run."""
+        return link_to(call.run)
+
+    @admin.display(description=_("parent"))
+    def parent_link(self, call: ToolCall) -> SafeString | str:
+        """The recipe it is a step of."""
+        return link_to(call.parent)
+
+    @admin.display(description=_("owner"))
+    def owner_name(self, call: ToolCall) -> str:
+        """Whose session it is."""
+        return name_of(call.session.owner) or "–"
+
+    @admin.display(description=_("took"))
+    def took(self, call: ToolCall) -> str:
+        """From start to end."""
+        return seconds(call.started_at, call.finished_at)
+
+    @admin.display(description=_("arguments"))
+    def whole_arguments(self, call: ToolCall) -> SafeString | str:
+        """What ran or will run; masked for those who may not decide."""
+        return json_block(arguments_of(call, clear=_clear(call)))
+
+    @admin.display(description=_("arguments asked"))
+    def asked(self, call: ToolCall) -> SafeString | str:
+        """What the model asked for, if a person changed it."""
+        if call.asked_arguments == call.arguments:
+            return "–"
+        return json_block(masked(call.asked_arguments, call, clear=_clear(call)))
+
+    @admin.display(description=_("arguments as written"))
+    def raw(self, call: ToolCall) -> SafeString | str:
+        """The model's own text."""
+        return json_block(written(call, clear=_clear(call)))
+
+    @admin.display(description=_("question"))
+    def shown_question(self, call: ToolCall) -> SafeString | str:
+        """What it asked the owner."""
+        return json_block(call.question)
+
+    @admin.display(description=_("result as the model sees it"))
+    def shown_content(self, call: ToolCall) -> SafeString | str:
+        """The model's copy."""
+        return json_block(call.content)
+
+    @admin.display(description=_("result"))
+    def shown_result(self, call: ToolCall) -> SafeString | str:
+        """The whole value."""
+        return json_block(masked(call.result, call, clear=_clear(call)))
+
+    @admin.display(description=_("error"))
+    def shown_error(self, call: ToolCall) -> SafeString | str:
+        """With the staff's details."""
+        return json_block(call.error)
+
+    @admin.display(description=_("late result"))
+    def shown_late(self, call: ToolCall) -> SafeString | str:
+        """What came after the call was settled."""
+        return json_block(masked(call.late_result, call, clear=_clear(call)))
+
+
+def _clear(call: Any) -> bool:
+    """Whether who looks at this call may see all of it; asked once a page."""
+    if not hasattr(call, "is_clear"):
+        call.is_clear = may_see_all(call.viewer, call)
+    return bool(call.is_clear)

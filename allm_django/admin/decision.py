@@ -1,0 +1,86 @@
+"""Decisions: who did what, when, having seen what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from allm_django import access
+from allm_django.admin.base import ReadOnlyAdmin
+from allm_django.admin.display import json_block, link_to, one_line
+from allm_django.admin.masking import masked, may_see_all
+from allm_django.models import Decision
+
+
+@admin.register(Decision)
+class DecisionAdmin(ReadOnlyAdmin):
+    """The newest first. Written once, changed never."""
+
+    list_display = ("id", "created_at", "shown_who", "verb", "name", "outcome", "session_link")
+    list_filter = ("verb", "outcome")
+    list_select_related = ("session",)
+    list_defer = ("arguments_before", "arguments_after", "value", "session__context", "session__usage")
+    id_fields = ("session_id", "call_id")
+    ordering = ("-id",)
+    fields = (
+        "session_link",
+        "call_link",
+        "number",
+        "call_version",
+        "shown_who",
+        "verb",
+        "outcome",
+        "reason",
+        "before",
+        "after",
+        "shown_value",
+        "created_at",
+        "hmac",
+    )
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Those on visible sessions."""
+        seen = access.visible_sessions(request.user)
+        return rows.filter(session__in=seen).select_related("session", "call__tool_version")
+
+    @admin.display(description=_("session"))
+    def session_link(self, decision: Decision) -> SafeString | str:
+        """Its session."""
+        return link_to(decision.session)
+
+    @admin.display(description=_("call"))
+    def call_link(self, decision: Decision) -> SafeString | str:
+        """What was decided."""
+        return link_to(decision.call)
+
+    @admin.display(description=_("who"))
+    def shown_who(self, decision: Decision) -> str:
+        """The name at that time."""
+        return one_line(decision.who)
+
+    @admin.display(description=_("arguments before"))
+    def before(self, decision: Decision) -> SafeString | str:
+        """What was asked for; masked for those who may not decide."""
+        return json_block(masked(decision.arguments_before, decision.call, clear=_clear(decision)))
+
+    @admin.display(description=_("arguments after"))
+    def after(self, decision: Decision) -> SafeString | str:
+        """What was approved; masked for those who may not decide."""
+        return json_block(masked(decision.arguments_after, decision.call, clear=_clear(decision)))
+
+    @admin.display(description=_("value"))
+    def shown_value(self, decision: Decision) -> SafeString | str:
+        """The result given by hand."""
+        return json_block(masked(decision.value, decision.call, clear=_clear(decision)))
+
+
+def _clear(decision: Any) -> bool:
+    """Whether who looks at this decision may see all of it; asked once a page."""
+    if not hasattr(decision, "is_clear"):
+        decision.is_clear = may_see_all(decision.viewer, decision.call)
+    return bool(decision.is_clear)

@@ -1,0 +1,83 @@
+"""Runs: what each drive of the loop used and how it halted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from allm_django import access
+from allm_django.admin.base import ReadOnlyAdmin, name_of
+from allm_django.admin.display import json_block, link_to, seconds
+from allm_django.models import Run
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    """The newest first."""
+
+    list_display = ("id", "session_link", "owner_name", "kind", "state", "halted_reason", "turns", "took", "created_at")
+    list_filter = ("state", "kind")
+    list_select_related = ("session__owner",)
+    list_defer = ("settings", "usage", "error", "halted_metadata", "session__context", "session__usage")
+    fields = (
+        "id",
+        "session_link",
+        "kind",
+        "state",
+        "halted_reason",
+        "shown_metadata",
+        "shown_error",
+        "turns",
+        "calls_used",
+        "claims",
+        "shown_usage",
+        "request_id",
+        "shown_settings",
+        "created_at",
+        "started_at",
+        "ended_at",
+    )
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Those of visible sessions."""
+        return rows.filter(session__in=access.visible_sessions(request.user)).select_related("session__owner")
+
+    @admin.display(description=_("session"))
+    def session_link(self, run: Run) -> SafeString | str:
+        """Its session."""
+        return link_to(run.session)
+
+    @admin.display(description=_("owner"))
+    def owner_name(self, run: Run) -> str:
+        """Whose session it is."""
+        return name_of(run.session.owner) or "–"
+
+    @admin.display(description=_("took"))
+    def took(self, run: Run) -> str:
+        """From its start to its end, waiting included."""
+        return seconds(run.started_at, run.ended_at)
+
+    @admin.display(description=_("halted metadata"))
+    def shown_metadata(self, run: Run) -> SafeString | str:
+        """Details of the halt."""
+        return json_block(run.halted_metadata or None)
+
+    @admin.display(description=_("error"))
+    def shown_error(self, run: Run) -> SafeString | str:
+        """What went wrong, with the staff's details."""
+        return json_block(run.error)
+
+    @admin.display(description=_("usage"))
+    def shown_usage(self, run: Run) -> SafeString | str:
+        """Tokens and cost."""
+        return json_block(run.usage or None)
+
+    @admin.display(description=_("settings"))
+    def shown_settings(self, run: Run) -> SafeString | str:
+        """The engine as it was at the start."""
+        return json_block(run.settings or None)

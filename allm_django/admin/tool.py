@@ -1,0 +1,166 @@
+"""Tools: switched in the list, set up in a form, never looser than code (M01, M02)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Model
+from django.forms import modelformset_factory
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from allm_django import access
+from allm_django.admin.base import StoreAdmin
+from allm_django.admin.display import duration, json_block, shown
+from allm_django.admin.tool_actions import actions
+from allm_django.admin.tool_form import ToolForm, ToolListForm, floor_words
+from allm_django.admin.tool_history import recent_versions
+from allm_django.admin.tool_stats import ToolStats, stats_of
+from allm_django.models import Tool
+from allm_django.store.tool_floor import Condition, definition_of, health_of
+from allm_django.store.tools import delete_tool, save_tool
+
+# What only those with ``configure_tool`` may change (security row 6).
+RULES = (
+    "name",
+    "handler",
+    "manual",
+    "schema",
+    "sensitive",
+    "timeout",
+    "idempotent",
+    "verbs",
+    "approver_groups",
+    "four_eyes",
+    "quorum",
+    "expiry",
+    "metadata",
+)
+CONDITION_WORDS = {
+    Condition.OK: _("ok"),
+    Condition.BY_HAND: _("by hand"),
+    Condition.MISSING: _("handler missing"),
+    Condition.LOOSER: _("looser than code"),
+    Condition.DRIFTED: _("code changed"),
+}
+
+
+@admin.register(Tool)
+class ToolAdmin(StoreAdmin):
+    """The tools on offer to models."""
+
+    form = ToolForm
+    object_history_template = "admin/allm_django/tool/object_history.html"
+    list_display = ("name", "shown_title", "health", "enabled", "manual", "calls", "failures", "median")
+    list_editable = ("enabled", "manual")
+    list_filter = ("enabled", "manual", "engines")
+    search_fields = ("name", "title", "description", "handler")
+    list_per_page = 100
+    save_on_top = True
+    filter_horizontal = ("approver_groups",)
+    readonly_fields = ("health", "code_says", "version")
+    actions = actions()
+    fieldsets = (
+        (None, {"fields": ("name", "title", "description", "enabled", "health")}),
+        (_("Handler"), {"fields": ("handler", "code_says", "manual", "timeout", "idempotent")}),
+        (_("Arguments"), {"fields": ("schema", "sensitive")}),
+        (_("Decisions"), {"fields": ("verbs", "approver_groups", "four_eyes", "quorum", "expiry")}),
+        (_("For the model"), {"classes": ("collapse",), "fields": ("compact", "summary", "metadata", "version")}),
+    )
+
+    def has_configure_permission(self, request: HttpRequest) -> bool:
+        """Who may change handler, manual flag, schema and rules."""
+        return access.may(request.user, "configure_tool")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """A new tool is all rules."""
+        return super().has_add_permission(request) and self.has_configure_permission(request)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Rules are read-only without the permission to configure."""
+        return self.readonly_fields if self.has_configure_permission(request) else (*self.readonly_fields, *RULES)
+
+    def write(self, request: HttpRequest, obj: Tool, related: Mapping[str, Iterable[Any]]) -> None:
+        """Through the store."""
+        save_tool(obj, by=request.user, approver_groups=related.get("approver_groups"))  # type: ignore[arg-type]
+
+    def remove(self, obj: Tool) -> None:
+        """Through the store."""
+        delete_tool(obj)
+
+    # The list
+
+    def editable(self, request: HttpRequest) -> tuple[str, ...]:
+        """The switches that the person may use in the list."""
+        return ("enabled", "manual") if self.has_configure_permission(request) else ("enabled",)
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """With the person's switches, and each tool's figures."""
+        changes = super().get_changelist_instance(request)
+        if changes.list_editable:
+            changes.list_editable = self.editable(request)
+        figures = stats_of([tool.name for tool in changes.result_list])
+        for tool in changes.result_list:
+            tool.stats = figures.get(tool.name, ToolStats())
+        return changes
+
+    def get_changelist_formset(self, request: HttpRequest, **kwargs: Any) -> Any:
+        """Only the person's switches."""
+        return modelformset_factory(Tool, ToolListForm, extra=0, fields=self.editable(request), **kwargs)
+
+    @admin.display(description=_("title"), ordering="title")
+    def shown_title(self, tool: Tool) -> str:
+        """Hidden characters written out."""
+        return shown(tool.title)
+
+    @admin.display(description=_("health"))
+    def health(self, tool: Tool) -> SafeString | str:
+        """How it stands to its code, with what is wrong."""
+        if not tool.pk:
+            return "–"
+        health = health_of(tool)
+        return format_html(
+            '<span class="allm-health allm-{}">{}</span>{}',
+            health.condition.name.lower().replace("_", "-"),
+            CONDITION_WORDS[health.condition],
+            format_html('<span class="help allm-why">{}</span>', health.text) if health.text else "",
+        )
+
+    @admin.display(description=_("calls, 7 days"))
+    def calls(self, tool: Any) -> int:
+        """How often it was called."""
+        return int(tool.stats.calls)
+
+    @admin.display(description=_("failures"))
+    def failures(self, tool: Any) -> int:
+        """How often it failed, or may have."""
+        return int(tool.stats.failures)
+
+    @admin.display(description=_("median time"))
+    def median(self, tool: Any) -> str:
+        """Of its latest runs."""
+        return duration(tool.stats.median)
+
+    # The form
+
+    @admin.display(description=_("code says"))
+    def code_says(self, tool: Tool) -> SafeString | str:
+        """The floor, and the schema that code has."""
+        definition = definition_of(tool)
+        if definition is None:
+            return "–"
+        same = _("The schema is code’s own.") if tool.schema == definition.schema else json_block(definition.schema)
+        return format_html("<div>{}</div><div>{}</div>", floor_words(definition), same)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Django's history, and the versions that calls were judged by."""
+        tool: Model | None = self.get_object(request, object_id)
+        versions = recent_versions(tool) if isinstance(tool, Tool) else []
+        return super().history_view(request, object_id, {"versions": versions, **(extra_context or {})})

@@ -1,0 +1,123 @@
+"""Bulk changes of tools, each with a page that asks first (M01)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from allm_django.errors import AllmError
+from allm_django.models import Tool
+from allm_django.store.tools import save_tool
+
+if TYPE_CHECKING:
+    from allm_django.admin.tool import ToolAdmin
+
+TEMPLATE = "admin/allm_django/tool/confirm_action.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A bulk change: the action's name, the field it sets and to what, its words, the permission it takes."""
+
+    name: str
+    field: str
+    value: bool
+    label: str | Promise
+    question: str | Promise
+    permission: str
+
+
+SWITCHES = (
+    Switch(
+        "enable_tools",
+        "enabled",
+        True,
+        gettext_lazy("Enable selected tools"),
+        gettext_lazy("Models will be offered these tools. Enable them?"),
+        "change",
+    ),
+    Switch(
+        "disable_tools",
+        "enabled",
+        False,
+        gettext_lazy("Disable selected tools"),
+        gettext_lazy(
+            "Models will no longer be offered these tools; waiting calls of them can only be rejected. Disable them?"
+        ),
+        "change",
+    ),
+    Switch(
+        "make_manual",
+        "manual",
+        True,
+        gettext_lazy("Make selected tools manual"),
+        gettext_lazy("Each call of these tools will wait for a person. Make them manual?"),
+        "configure",
+    ),
+)
+
+Action = Callable[["ToolAdmin", HttpRequest, QuerySet[Tool]], Any]
+
+
+def actions() -> Sequence[Action]:
+    """The actions for the admin, in order."""
+    return [_action(switch) for switch in SWITCHES]
+
+
+def _action(switch: Switch) -> Action:
+    def act(admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool]) -> TemplateResponse | None:
+        if request.POST.get("confirmed") == "yes":
+            _carry_out(admin, request, queryset, switch)
+            return None
+        return _ask(admin, request, queryset, switch)
+
+    act.__name__ = switch.name
+    act.short_description = switch.label  # type: ignore[attr-defined]
+    act.allowed_permissions = (switch.permission,)  # type: ignore[attr-defined]
+    return act
+
+
+def _ask(admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool], switch: Switch) -> TemplateResponse:
+    context = {
+        **admin.admin_site.each_context(request),
+        "title": str(switch.label),
+        "question": switch.question,
+        "tools": list(queryset),
+        "action": switch.name,
+        "action_checkbox_name": ACTION_CHECKBOX_NAME,
+        "opts": admin.opts,
+        "media": admin.media,
+    }
+    return TemplateResponse(request, TEMPLATE, context)
+
+
+def _carry_out(admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool], switch: Switch) -> None:
+    """One by one through the store; those that it refuses are named, the others are done."""
+    changed = 0
+    for tool in queryset:
+        if getattr(tool, switch.field) == switch.value:
+            continue
+        setattr(tool, switch.field, switch.value)
+        try:
+            save_tool(tool, by=request.user)  # type: ignore[arg-type]
+        except AllmError as error:
+            admin.message_user(request, f"{tool.name}: {error.message}", messages.ERROR)
+            continue
+        admin.log_change(request, tool, [{"changed": {"fields": [_label(switch.field)]}}])
+        changed += 1
+    words = ngettext("%(n)d tool was changed.", "%(n)d tools were changed.", changed) % {"n": changed}
+    admin.message_user(request, words, messages.SUCCESS if changed else messages.WARNING)
+
+
+def _label(field: str) -> str:
+    return str(_(Tool._meta.get_field(field).verbose_name))  # type: ignore[union-attr]

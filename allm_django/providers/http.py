@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from pydantic_ai.models import create_async_httpx2_client
@@ -20,6 +22,7 @@ from pydantic_ai.models import create_async_httpx2_client
 from allm_django.providers.params import CONNECT_TIMEOUT, DEFAULT_STALL_TIMEOUT
 
 KEPT_MODELS = 32
+T = TypeVar("T")
 
 
 class Home:
@@ -77,7 +80,34 @@ async def _move_in(loop: asyncio.AbstractEventLoop, new: Home) -> None:
     await new.settle(loop)
 
 
+_opened: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
+
+
+@asynccontextmanager
+async def ended_on_leaving(stream: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+    """Enter ``stream``; on leaving, close each HTTP response it opened. Not every SDK does so for an unread one."""
+    opened: list[httpx2.Response] = []
+    try:
+        async with AsyncExitStack() as stack:
+            token = _opened.set(opened)
+            try:
+                entered = await stack.enter_async_context(stream)
+            finally:
+                _opened.reset(token)  # at once: an asynchronous generator shares its reader's context
+            yield entered
+    finally:
+        for response in opened:
+            await response.aclose()
+
+
+async def _remember(response: httpx2.Response) -> None:
+    opened = _opened.get()
+    if opened is not None:
+        opened.append(response)
+
+
 def _new_client() -> httpx2.AsyncClient:
     client = create_async_httpx2_client(timeout=httpx2.Timeout(DEFAULT_STALL_TIMEOUT, connect=CONNECT_TIMEOUT))
+    client.event_hooks = {**client.event_hooks, "response": [_remember]}
     client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))  # shared by all keys: it remembers nothing
     return client

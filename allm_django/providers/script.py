@@ -92,7 +92,7 @@ def raw_call(name: str, text: str, id: str | None = None) -> Call:
 def fail(
     status: int | None = 500, *, retry_after: float | None = None, message: str = "", after: str | None = None
 ) -> Parts:
-    """Fail as a provider does; ``status`` None = it could not be reached. ``after`` = in mid-stream, after that text."""
+    """Fail as a provider does, or in mid-stream ``after`` a text. ``status`` None = it could not be reached."""
     failure = Fail(status, retry_after, message)
     return failure if after is None else [Say(after), failure]
 

@@ -198,5 +198,5 @@ async def _until(event: threading.Event | asyncio.Event) -> None:
     if isinstance(event, asyncio.Event):
         await event.wait()
         return
-    while not event.is_set():  # another thread sets it; nothing to await
+    while not event.is_set():  # noqa: ASYNC110 - another thread sets it; there is nothing to await
         await asyncio.sleep(0.002)

@@ -107,7 +107,7 @@ class StartInput(Strict):
     engine = Text(required=False, max_length=64)
     text = Spoken(required=False)
     title = Text(required=False, allow_blank=True, max_length=200)
-    context = JSONValue(required=False, allow_null=True)
+    context = JSONValue(required=False, allow_null=True)  # type: ignore[assignment]  # DRF takes fields off the class
 
 
 class MessageInput(Strict):

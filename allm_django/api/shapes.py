@@ -137,7 +137,7 @@ class CardShape(s.Serializer[Any]):
     session = s.UUIDField()
     run = s.UUIDField()
     message = s.UUIDField()
-    parent = s.UUIDField(allow_null=True)
+    parent = s.UUIDField(allow_null=True)  # type: ignore[assignment]  # DRF takes fields off the class
     position = s.IntegerField()
     call_id = s.CharField()
     name = s.CharField()
@@ -236,7 +236,7 @@ class ProblemShape(s.Serializer[Any]):
     detail = s.CharField()
     code = s.CharField()
     field = s.CharField(required=False)
-    errors = FieldProblem(many=True, required=False)
+    errors = FieldProblem(many=True, required=False)  # type: ignore[assignment]
     call = CardShape(required=False)
     request_id = s.CharField()
 

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
@@ -39,7 +40,7 @@ class TooManyRunningError(exceptions.APIException):
         super().__init__(f"{limit} of your sessions are at work already. Wait for one to halt, or stop one.")
 
 
-def check_running(user: AbstractBaseUser, key: str | None, session: Session | None = None) -> None:
+def check_running(user: AbstractBaseUser | AnonymousUser, key: str | None, session: Session | None = None) -> None:
     """Raise TooManyRunningError if ``user`` has ``RUNNING_PER_USER`` sessions at work besides ``session``.
 
     A resent request (its key is known) started its session before and is let through. Racing requests may go over the

@@ -235,8 +235,9 @@ class Schema(ApiView):
         """As JSON, with the address at which the host project has mounted the API."""
         root = reverse("allm_django:session-list", request=request).removesuffix("sessions/")
         about = {"TITLE": "allm_django", "VERSION": "1", "SERVERS": [{"url": root.removesuffix("/")}]}
+        generator: Any = SchemaGenerator
         with patched_settings(about):
-            return Response(SchemaGenerator(urlconf="allm_django.api.urls").get_schema(request=request, public=True))
+            return Response(generator(urlconf="allm_django.api.urls").get_schema(request=request, public=True))
 
 
 def _scoped(rows: QuerySet[Session], scope: str, user: Any) -> QuerySet[Session]:

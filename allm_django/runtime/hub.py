@@ -105,4 +105,3 @@ def _deliver(deliveries: Sequence[tuple[Subscriber, Sequence[News]]]) -> None:
 
 
 hub = Hub()
-subscribe, unsubscribe, publish, topics = hub.subscribe, hub.unsubscribe, hub.publish, hub.topics

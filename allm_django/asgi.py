@@ -3,7 +3,7 @@
     application = with_assistant(get_asgi_application())
 
 adds the websocket (foreign origins refused, Django's login) and, where the server speaks the lifespan
-protocol, a clean stop of this process's runner.
+protocol, start and clean stop of this process's runner.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ def with_assistant(http: Any) -> ProtocolTypeRouter:
 
 
 async def lifespan(scope: Any, receive: Any, send: Any) -> None:
-    """Answer the server's start, and give the leases of this process back at its stop."""
+    """Start the runner with the server, so that what a dead process left goes on; give its leases back at the stop."""
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
+            await asyncio.to_thread(runtime.ensure_started)
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
             await asyncio.to_thread(runtime.shutdown)

@@ -37,6 +37,7 @@ class Demo:
             text=True,
         )
         assert self.process.stdout is not None
+        self.people: list[Person] = []
         self.said = ""
         for line in self.process.stdout:
             self.said += line
@@ -49,6 +50,8 @@ class Demo:
 
     def stop(self) -> int:
         """Ctrl-C; the exit status."""
+        for person in self.people:
+            person.http.close()
         self.process.send_signal(signal.SIGINT)
         self.said += self.process.communicate(timeout=DEADLINE)[0]
         return self.process.returncode
@@ -60,6 +63,7 @@ class Person:
     def __init__(self, demo: Demo, username: str) -> None:
         self.demo = demo
         self.http = httpx.Client(base_url=demo.address, follow_redirects=True, timeout=DEADLINE)
+        demo.people.append(self)
         self.http.get("/accounts/login/")
         form = {"username": username, "password": "demo", "csrfmiddlewaretoken": self.http.cookies["csrftoken"]}
         page = self.http.post("/accounts/login/", data=form)

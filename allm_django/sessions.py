@@ -62,9 +62,7 @@ def start(
     row = _engine(engine)
     if text:
         _check_text(text)
-    return rows.create_session(
-        row, user, text=text, title=title, context=context, allowed_tools=allowed_tools, key=key
-    )
+    return rows.create_session(row, user, text=text, title=title, context=context, allowed_tools=allowed_tools, key=key)
 
 
 def reply(session: Session, text: str, *, user: Any = None, key: str | None = None) -> Session:
@@ -268,5 +266,3 @@ def _refuse_loop() -> None:
     except RuntimeError:
         return
     raise LoopContextError("An event loop is running in this thread; await sessions.await_(…) instead.")
-
-

@@ -124,7 +124,7 @@ def kind_of(value: object) -> str:
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, (int, float)):
-        return "a number" if isinstance(value, int) or not value.is_integer() else "a whole number"
+        return "a number"
     if isinstance(value, str):
         return "text"
     return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else type(value).__name__

@@ -78,7 +78,7 @@ class _Encoder:
         if isinstance(value, Enum):
             return self.encode(value.value, path)
         if isinstance(value, str):
-            return _storable(str(value))
+            return _storable(str.__str__(value))  # plain, also of a SafeString
         if isinstance(value, (int, float)):
             return _number(value, path)
         text = _as_text(value, path)

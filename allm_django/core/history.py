@@ -61,7 +61,9 @@ def message_from_json(data: Any, field: str = "message") -> Message:
         raise HistoryError(f"{field}: {type(data).__name__} given; a message is needed.", field=field)
     role = data.get("role")
     if role not in ("system", "user", "assistant", "tool"):
-        raise HistoryError(f"{field}.role: {role!r} is not one of system, user, assistant, tool.", field=f"{field}.role")
+        raise HistoryError(
+            f"{field}.role: {role!r} is not one of system, user, assistant, tool.", field=f"{field}.role"
+        )
     calls = tuple(
         ToolCall(str(call["id"]), str(call["name"]), call.get("arguments"), call.get("raw", ""))
         for call in data.get("calls", ())

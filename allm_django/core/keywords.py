@@ -23,6 +23,7 @@ from allm_django.core.types import JSONObject
 
 ALLOWANCE = 50_000  # units of about ten microseconds
 STEPS_PER_UNIT = 200  # steps of a pattern
+MATCH = 0.2  # units of any match, however short
 BYTES_PER_UNIT = 2_000  # of what jsonschema quotes in the errors of alternatives, which are then dropped
 
 _work = threading.local()
@@ -69,7 +70,7 @@ def _metered_choice(keyword: Callable[..., Any]) -> Callable[..., Any]:
 
 def _matches(pattern: str, text: str) -> bool:
     compiled = bounded(pattern)
-    _spend(compiled.cost(len(text)) / STEPS_PER_UNIT)
+    _spend(MATCH + compiled.cost(len(text)) / STEPS_PER_UNIT)
     return compiled.regex.search(text) is not None
 
 

@@ -72,7 +72,9 @@ def error_text(code: str, message: str) -> str:
 
 def error_result(call_id: str, code: str, message: str, *, detail: str = "", value: JSON = None) -> ToolResult:
     """A result that tells the model of a failure."""
-    return ToolResult(call_id, value=value, content=error_text(code, message), code=code, message=message, detail=detail)
+    return ToolResult(
+        call_id, value=value, content=error_text(code, message), code=code, message=message, detail=detail
+    )
 
 
 def _refused(call_id: str, outcome: Outcome, code: str, message: str, arguments: JSONObject | None) -> Verdict:

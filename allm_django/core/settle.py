@@ -68,9 +68,7 @@ def settle_ending(
 
 def settle_closed(call_id: str, outcome: Outcome, message: str = "") -> Settlement:
     """The synthetic result of a call that never ran to its end (L15, H09, H11)."""
-    return Settlement(
-        CallState.SETTLED, outcome, error_result(call_id, str(outcome), message or CLOSED_TEXTS[outcome])
-    )
+    return Settlement(CallState.SETTLED, outcome, error_result(call_id, str(outcome), message or CLOSED_TEXTS[outcome]))
 
 
 def settle_rejected(call_id: str, reason: str) -> Settlement:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from allm_django.errors import InvalidInputError, ToolDefinitionError
 
-JSON: TypeAlias = None | bool | int | float | str | list[Any] | dict[str, Any]
+JSON: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
 JSONObject: TypeAlias = dict[str, Any]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Mode: TypeAlias = Literal["auto", "manual"]

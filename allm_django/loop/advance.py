@@ -139,7 +139,10 @@ class Driver:
 
     async def _await_change(self) -> None:
         """Until a call ends, a person acts or a cancel comes; a call task's own failure is raised here."""
-        waiters = [asyncio.ensure_future(self.journal.woken.wait()), asyncio.ensure_future(self.journal.cancelled.wait())]
+        waiters = [
+            asyncio.ensure_future(self.journal.woken.wait()),
+            asyncio.ensure_future(self.journal.cancelled.wait()),
+        ]
         try:
             await at("calls", asyncio.wait([*self._tasks.values(), *waiters], return_when=asyncio.FIRST_COMPLETED))
         finally:

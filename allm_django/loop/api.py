@@ -6,7 +6,7 @@ No database, no Django settings. What a person must decide comes back as data; a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from allm_django.core import events
@@ -71,9 +71,7 @@ def step(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Opti
     return _run_sync(lambda: astep(engine, messages, **options), "astep")
 
 
-def stream(
-    engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]
-) -> Iterator[events.StreamEvent]:
+def stream(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]) -> Iterator[events.StreamEvent]:
     """The loop as an iterator of events; the last is RunHalted. Raises as :func:`chat`."""
     _refuse_loop("astream")
     agen = astream(engine, messages, **options)
@@ -95,7 +93,9 @@ async def achat(engine: EngineSpec, messages: Sequence[Message], **options: Unpa
 
 async def astep(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]) -> StepResult:
     """The async twin of :func:`step`."""
-    result = await achat(engine, messages, **{**options, "max_turns": 1})
+    once = options.copy()
+    once["max_turns"] = 1
+    result = await achat(engine, messages, **once)
     last = result.steps[-1] if result.steps else None
     reason = "" if result.halted_reason == HaltedReason.MAX_TURNS else result.halted_reason
     return StepResult(
@@ -202,7 +202,9 @@ def _tool_choice(choice: str, offer: Offer) -> str:
 def _policy(policy: str | Callable[..., Any]) -> str | Callable[..., Any]:
     if callable(policy) or policy in ("continue", "halt"):
         return policy
-    raise InvalidInputError(f"on_tool_error: {policy!r} is neither continue, halt nor a function.", field="on_tool_error")
+    raise InvalidInputError(
+        f"on_tool_error: {policy!r} is neither continue, halt nor a function.", field="on_tool_error"
+    )
 
 
 def _function(value: Any, field: str) -> Any:
@@ -227,6 +229,6 @@ def _refuse_loop(twin: str) -> None:
         raise LoopContextError(f"An event loop is running in this thread; await {twin}(…) instead.")
 
 
-def _run_sync(make: Callable[[], Any], twin: str) -> Any:
+def _run_sync(make: Callable[[], Coroutine[Any, Any, T]], twin: str) -> T:
     _refuse_loop(twin)
     return asyncio.run(make())

@@ -43,4 +43,6 @@ environment = Environment()
 @cache
 def threads() -> HandlerThreads:
     """The pool of this process for sync handlers, made on first use (so after any fork)."""
-    return HandlerThreads(environment.handler_threads(), environment.spare_threads(), environment.cleanup, farewell=environment.farewell)
+    return HandlerThreads(
+        environment.handler_threads(), environment.spare_threads(), environment.cleanup, farewell=environment.farewell
+    )

@@ -62,4 +62,4 @@ class Reading:
         """Seconds before the next attempt: what the provider asks for, else doubling with some chance in it."""
         if error.retry_after is not None:
             return error.retry_after
-        return self.options.backoff * float(2 ** (attempt - 1)) * (0.75 + random.random() / 2)  # noqa: S311
+        return self.options.backoff * float(2 ** (attempt - 1)) * (0.75 + random.random() / 2)

@@ -82,9 +82,7 @@ class Fold:
             case events.CallPending():
                 self.pending.append(event.call)
             case events.CallAsked():
-                self.questions.append(
-                    {"id": event.call.id, "text": event.question, "options": list(event.options)}
-                )
+                self.questions.append({"id": event.call.id, "text": event.question, "options": list(event.options)})
             case events.RunHalted():
                 self.halt = event
             case _:

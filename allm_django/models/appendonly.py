@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from django.db import models
 
@@ -31,8 +31,18 @@ class AppendOnlyQuerySet(models.QuerySet[M]):
         _refuse(str(self.model._meta.verbose_name_plural))
 
 
+class AppendOnlyManager(models.Manager[M]):
+    """Hands out querysets that read and insert only."""
+
+    def get_queryset(self) -> AppendOnlyQuerySet[M]:
+        """All rows, to be read."""
+        return AppendOnlyQuerySet(self.model, using=self._db)
+
+
 class AppendOnlyModel(models.Model):
     """A row that is inserted once. Raises StateError on any later save or delete."""
+
+    objects: ClassVar[AppendOnlyManager[Self]] = AppendOnlyManager()
 
     class Meta:
         abstract = True

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from allm_django.models.appendonly import AppendOnlyModel, AppendOnlyQuerySet
+from allm_django.models.appendonly import AppendOnlyModel
 from allm_django.models.call import ToolCall
 from allm_django.models.session import Session
 
@@ -36,8 +36,6 @@ class Decision(AppendOnlyModel):
     outcome = models.CharField(_("outcome"), max_length=12)
     created_at = models.DateTimeField(_("created at"))
     hmac = models.CharField(_("HMAC"), max_length=64)
-
-    objects = AppendOnlyQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("decision")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from allm_django.models.appendonly import AppendOnlyModel, AppendOnlyQuerySet
+from allm_django.models.appendonly import AppendOnlyModel
 from allm_django.models.session import Session
 
 
@@ -21,8 +21,6 @@ class Event(AppendOnlyModel):
     kind = models.CharField(_("kind"), max_length=32)
     data = models.JSONField(_("data"), default=dict)
     created_at = models.DateTimeField(_("created at"))
-
-    objects = AppendOnlyQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("event")

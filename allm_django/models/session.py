@@ -76,9 +76,7 @@ class IdempotencyKey(models.Model):
         verbose_name_plural = _("idempotency keys")
         constraints = (
             models.UniqueConstraint(fields=("user", "key"), name="allm_key_once"),
-            models.UniqueConstraint(
-                fields=("key",), condition=models.Q(user=None), name="allm_key_without_user_once"
-            ),
+            models.UniqueConstraint(fields=("key",), condition=models.Q(user=None), name="allm_key_without_user_once"),
         )
 
     def __str__(self) -> str:

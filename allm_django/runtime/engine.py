@@ -43,9 +43,7 @@ async def make_driver(
         api_key_env=settings["api_key_env"] or None,
         registry=provider_factories(),
     )
-    journal = DatabaseJournal(
-        lease, run, live, asks_halt_when=options.halt_when is not None, refuse=refuse_execution
-    )
+    journal = DatabaseJournal(lease, run, live, asks_halt_when=options.halt_when is not None, refuse=refuse_execution)
     return Driver(journal, chosen, options)
 
 

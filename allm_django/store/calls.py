@@ -19,7 +19,7 @@ def open_calls(tx: Writing, states: Collection[CallState]) -> QuerySet[ToolCall]
 
 
 def apply(tx: Writing, call: ToolCall, settlement: Settlement) -> None:
-    """Take ``call`` to where ``settlement`` says, and save it. Raises StateError for a move that is not allowed (H02)."""
+    """Take ``call`` to where ``settlement`` says, and save it. Raises StateError if it may not go there (H02)."""
     check_call_transition(CallState(call.state), settlement.state, settlement.outcome)
     call.state, call.outcome = settlement.state, settlement.outcome or ""
     call.effect = settlement.effect
@@ -40,6 +40,4 @@ def write_result(call: ToolCall, settlement: Settlement) -> None:
     edited = call.arguments != call.asked_arguments and settlement.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
     call.result = result.value
     call.content = tell_edit(result.content, call.asked_arguments, call.arguments) if edited else result.content
-    call.error = (
-        {"code": result.code, "message": result.message, "detail": result.detail} if result.code else None
-    )
+    call.error = {"code": result.code, "message": result.message, "detail": result.detail} if result.code else None

@@ -1,4 +1,4 @@
-"""Text of messages that are still streaming, and progress of handlers: written for all sessions of a process at once."""
+"""Text of streaming messages, and progress of handlers: written for all sessions of a process at once."""
 
 from __future__ import annotations
 

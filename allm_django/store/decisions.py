@@ -309,4 +309,3 @@ def _refuse_unrunnable(call: ToolCall) -> None:
 def approval_of(call: ToolCall) -> Decision | None:
     """The decision that let this call run, if a person did."""
     return call.decisions.filter(outcome=CallState.READY).order_by("-number").first()
-

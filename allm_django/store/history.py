@@ -71,9 +71,7 @@ def _read_on(session_id: UUID, read: _Read) -> None:
 
 
 def _neutral(message: Message, calls: list[ToolCall]) -> types.Message:
-    asked = tuple(
-        types.ToolCall(call.call_id, call.name, call.asked_arguments, call.raw_arguments) for call in calls
-    )
+    asked = tuple(types.ToolCall(call.call_id, call.name, call.asked_arguments, call.raw_arguments) for call in calls)
     return types.Message(_role(message), message.text, asked, dump=message.dump, thinking=message.thinking)
 
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from allm_django.core.decide import HaltRun, Snapshot
 from allm_django.core.settle import Settlement
-from allm_django.core.types import ModelRequest, ToolCall
 from allm_django.core.types import Message as Neutral
+from allm_django.core.types import ModelRequest, ToolCall
 from allm_django.errors import AllmError
 from allm_django.loop.calling import late_record
 from allm_django.loop.journal import StartedCall, Step

@@ -29,7 +29,7 @@ def fingerprint(verb: str, *parts: Any) -> str:
 
 
 def seen(user: Any, key: str | None, print_: str) -> UUID | None:
-    """What an earlier request under this key was about, or None. Raises KeyReusedError if it asked for something else."""
+    """What an earlier request under this key was about, or None. Raises KeyReusedError if it asked something else."""
     if key is None:
         return None
     check_key(key)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, F, OuterRef, Q
 
 from allm_django.core.policy import Offer
-from allm_django.core.types import JSONObject, ToolSpec
+from allm_django.core.types import JSONObject, Mode, ToolSpec
 from allm_django.errors import AllmError
 from allm_django.models import Engine, Session, Tool, ToolVersion
 from allm_django.store.tools import current_version
@@ -39,7 +39,7 @@ def offer_for(session: Session, settings: JSONObject) -> StoredOffer:
         spec = _spec(version)
         if spec is not None:
             versions[tool.name], specs[tool.name] = version, spec
-    mode = "manual" if settings.get("mode") == "manual" else "auto"
+    mode: Mode = "manual" if settings.get("mode") == "manual" else "auto"
     return StoredOffer(Offer(specs, mode, settings.get("terminal_tool") or None), versions)
 
 

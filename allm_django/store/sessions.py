@@ -79,7 +79,9 @@ def add_reply(session_id: uuid.UUID, text: str, *, user: Any = None, key: str | 
     return message
 
 
-def start_run(session_id: uuid.UUID, *, kind: Run.Kind = Run.Kind.CHAT, user: Any = None, key: str | None = None) -> None:
+def start_run(
+    session_id: uuid.UUID, *, kind: Run.Kind = Run.Kind.CHAT, user: Any = None, key: str | None = None
+) -> None:
     """Go on from where the thread stands, without a new message (S02, S05)."""
     print_ = keys.fingerprint(f"run:{kind}", session_id)
     if keys.seen(user, key, print_):

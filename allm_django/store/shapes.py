@@ -1,4 +1,4 @@
-"""Rows as JSON, the same for every viewer: arguments masked. Events carry these; ``present`` adds what one viewer may see."""
+"""Rows as JSON, the same for every viewer: arguments masked. Events carry these; ``present`` adds the viewer's own."""
 
 from __future__ import annotations
 

@@ -60,8 +60,23 @@ def health_of(tool: Tool) -> Health:
 
 def has_drifted(tool: Tool, definition: ToolDefinition) -> bool:
     """Whether code changed since the row last met it, and the row's schema is not what code has now."""
-    seen = tool.synced.get("fingerprint")
-    return seen not in (None, definition.fingerprint) and tool.schema != definition.schema
+    return is_behind(tool) and tool.schema != definition.schema
+
+
+def seen_in(definition: ToolDefinition) -> dict[str, str]:
+    """What a row keeps of the code that it was last compared with."""
+    return {"handler": definition.key, "fingerprint": definition.fingerprint}
+
+
+def is_behind(tool: Tool) -> bool:
+    """Whether newer code explains what is wrong with a row, so that ``sync_tools`` is simply due.
+
+    False for what code never was: a handler or flag that was written by SQL or a fixture.
+    """
+    if tool.synced.get("handler") != tool.handler:
+        return False
+    definition = definition_of(tool)
+    return definition is None or tool.synced.get("fingerprint") != definition.fingerprint
 
 
 def missing_text(tool: Tool) -> str:

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from allm_django.models import Tool
-from allm_django.store.tool_floor import tighten
+from allm_django.store.tool_floor import seen_in, tighten
 from allm_django.store.tools import write_tool
 from allm_django.store.writing import alias
 from allm_django.tools.registry import ToolDefinition, registry
@@ -149,7 +149,7 @@ def _disable(row: _Row, text: str) -> None:
 
 
 def _as_code_has_it(definition: ToolDefinition) -> dict[str, Any]:
-    return {name: _value(definition, name) for name in FOLLOWS} | {"fingerprint": definition.fingerprint}
+    return {name: _value(definition, name) for name in FOLLOWS} | seen_in(definition)
 
 
 def _value(definition: ToolDefinition, name: str) -> Any:

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from allm_django.errors import NotFoundError
 from allm_django.models import Tool, ToolVersion
-from allm_django.store.tool_floor import check_tool, definition_of
+from allm_django.store.tool_floor import check_tool, definition_of, seen_in
 from allm_django.store.writing import alias
 
 
@@ -20,14 +20,14 @@ def save_tool(
 ) -> Tool:
     """Write ``tool``; a new version when anything that calls are judged by changed (H04, M02).
 
-    ``approver_groups`` replaces the tool's groups; None leaves them. A save by a person counts as having looked at
-    what code says now. Raises InvalidInputError, naming the field, for what is invalid or below code's floor.
+    ``approver_groups`` replaces the tool's groups; None leaves them. A save counts as having looked at what code
+    says now. Raises InvalidInputError, naming the field, for what is invalid or below code's floor.
     """
     with transaction.atomic(using=alias()):
         stored = Tool.objects.select_for_update().filter(pk=tool.pk).first() if tool.pk else None
         check_tool(tool, stored)
-        if by is not None and (definition := definition_of(tool)) is not None:
-            tool.synced = {**tool.synced, "fingerprint": definition.fingerprint}
+        if (definition := definition_of(tool)) is not None:
+            tool.synced = {**tool.synced, **seen_in(definition)}
         write_tool(tool, who=by.get_username() if by is not None else "")
         if approver_groups is not None:
             tool.approver_groups.set(approver_groups)

@@ -113,9 +113,7 @@ def break_message(
         return _snapshot(run, tx.session.cancel_requested, _turn_calls(lease.session_id), checked)
 
 
-def start_call(
-    lease: Lease, checked: Checked, call_id: str, refuse: Any
-) -> tuple[ToolCall | None, Snapshot]:
+def start_call(lease: Lease, checked: Checked, call_id: str, refuse: Any) -> tuple[ToolCall | None, Snapshot]:
     """Commit that a ready call starts, or settle it if it may not any more (H04, H07; security rows 10 and 19)."""
     with writing(lease.session_id, lease) as tx:
         calls = _turn_calls(lease.session_id)
@@ -159,7 +157,11 @@ def halt(lease: Lease, checked: Checked, wanted: HaltRun) -> bool:
     with writing(lease.session_id, lease) as tx:
         run = _run(tx)
         if checked.error:
-            run.error = run.error or {"code": "halt_when", "message": "The engine's halt_when failed.", "detail": checked.error}
+            run.error = run.error or {
+                "code": "halt_when",
+                "message": "The engine's halt_when failed.",
+                "detail": checked.error,
+            }
         if next_action(_snapshot(run, tx.session.cancel_requested, _turn_calls(lease.session_id), checked)) != wanted:
             return False
         if wanted.reason == HaltedReason.ERROR and not run.error:
@@ -212,7 +214,8 @@ def _snapshot(run: Run, cancel_requested: bool, calls: list[ToolCall], checked: 
     return Snapshot(
         limits=_limits(run),
         calls=tuple(
-            CallView(call.call_id, CallState(call.state), call.effect if call.run_id == run.id else "") for call in calls
+            CallView(call.call_id, CallState(call.state), call.effect if call.run_id == run.id else "")
+            for call in calls
         ),
         turns=run.turns,
         blanks=blanks,

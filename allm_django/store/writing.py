@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
 from uuid import UUID
 
 from django.db import connections, router, transaction
@@ -14,7 +13,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from allm_django.core.events import EventKind
-from allm_django.core.states import OPEN_STATES, RunState, session_status
+from allm_django.core.states import OPEN_STATES, CallState, RunState, session_status
 from allm_django.core.types import JSONObject
 from allm_django.errors import LeaseLostError, NotFoundError
 from allm_django.models import Event, Message, Run, Session, ToolCall
@@ -65,9 +64,8 @@ class Writing:
     def derive_status(self) -> None:
         """Set what the session's row says of the rows below it (S01)."""
         run = self.run or self.session.runs.order_by("-created_at").first()
-        states = list(
-            ToolCall.objects.filter(session=self.session, state__in=OPEN_STATES).values_list("state", flat=True)
-        )
+        rows = ToolCall.objects.using(alias()).filter(session=self.session, state__in=OPEN_STATES)
+        states = [CallState(state) for state in rows.values_list("state", flat=True)]
         self.session.status = session_status(
             RunState(run.state) if run else None, run.halted_reason if run else "", states
         )
@@ -102,7 +100,7 @@ class Writing:
 
 def alias() -> str:
     """The database that sessions are written to."""
-    return cast(str, router.db_for_write(Session))
+    return router.db_for_write(Session)
 
 
 @contextmanager

@@ -11,9 +11,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-_SECTION = re.compile(
-    r"(args|arguments|parameters|params|returns?|raises|yields?|examples?|notes?|attributes):\s*", re.IGNORECASE
-)
+_ARGUMENTS = re.compile(r"(args|arguments|parameters|params):", re.IGNORECASE)
+_SECTION = re.compile(r"(returns?|raises|yields?|examples?|notes?|attributes):", re.IGNORECASE)
 _FIELD = re.compile(r":(param|returns?|rtype|raises?|type)\b.*")
 _PARAMETER = re.compile(r"(?::param\s+(?:[^:]+\s)?)?\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:(?:\s+(?P<text>.*))?$")
 
@@ -28,22 +27,22 @@ class Docs:
 
 def read_docstring(function: object, names: Collection[str]) -> Docs:
     """Take ``function``'s own docstring apart; ``names`` are its parameters."""
-    text = inspect.cleandoc(getattr(function, "__doc__", None) or "")
-    docs, told, about, depth = Docs(), [], "", 0
-    before = True
-    for line in text.splitlines():
-        indent, stripped = len(line) - len(line.lstrip()), line.strip()
-        found = _PARAMETER.fullmatch(stripped)
-        if found and found["name"] in names:
+    docs, told = Docs(), []
+    before, elsewhere = True, False  # before all sections; in one that is not about arguments
+    about, depth = "", 0
+    for line in inspect.cleandoc(getattr(function, "__doc__", None) or "").splitlines():
+        indent, text = len(line) - len(line.lstrip()), line.strip()
+        found = _PARAMETER.fullmatch(text)
+        if found and found["name"] in names and (not elsewhere or text.startswith(":param")):
             before, about, depth = False, found["name"], indent
             docs.arguments[about] = found["text"] or ""
-        elif _SECTION.fullmatch(stripped) or _FIELD.fullmatch(stripped):
-            before, about = False, ""
-        elif about and stripped and indent > depth:
-            docs.arguments[about] = f"{docs.arguments[about]} {stripped}".strip()
+        elif _SECTION.fullmatch(text) or _ARGUMENTS.fullmatch(text) or _FIELD.fullmatch(text):
+            before, elsewhere, about = False, not _ARGUMENTS.fullmatch(text), ""
+        elif about and text and indent > depth:
+            docs.arguments[about] = f"{docs.arguments[about]} {text}".strip()
         elif before:
             told.append(line.rstrip())
-        else:
-            about = about if not stripped else ""
+        elif text:
+            about = ""
     docs.description = "\n".join(told).strip()
     return docs

@@ -118,7 +118,8 @@ def _built(
         name = next((name for name, hint in hints.items() if not _serves(hint)), "")
         what = f"{name}: its type has no JSON Schema" if name else f"The hints give no JSON Schema ({error})"
         raise ToolDefinitionError(f"{what}; use a type that JSON can carry, or give schema=.", field=name) from error
-    schema.pop("title", None)
+    for part in (schema, *schema.get("$defs", {}).values()):
+        part.pop("title", None)  # names of Python classes
     schema.setdefault("properties", {})
     return model, schema
 

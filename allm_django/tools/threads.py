@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from allm_django.errors import ToolError
@@ -50,17 +51,15 @@ class _Job:
     work: Callable[[], Any]
     future: Future[Any] = field(default_factory=Future)
 
-    def run(self, cleanup: Callable[[], None]) -> None:
-        """Run it, clean the thread, then tell. The result comes last, so whoever waits finds a clean thread."""
+    def run(self, cleanup: Callable[[], None]) -> Callable[[], None]:
+        """Run it and clean the thread; what is given back tells whoever waits, who so finds a clean thread."""
         try:
-            result, error = self.work(), None
+            result = self.work()
+            tell = partial(self.future.set_result, result)
         except BaseException as raised:  # SystemExit in a handler ends the call, not the thread
-            result, error = None, _carried(raised)
+            tell = partial(self.future.set_exception, _carried(raised))
         _quietly(cleanup)
-        if error is None:
-            self.future.set_result(result)
-        else:
-            self.future.set_exception(error)
+        return tell
 
 
 def _carried(error: BaseException) -> BaseException:
@@ -112,7 +111,7 @@ class HandlerThreads:
         job = _Job(lambda: context.run(function, *args, **kwargs))
         if getattr(self._inside, "handler", False):
             job.future.set_running_or_notify_cancel()
-            job.run(_nothing)  # the outer handler still needs its connections
+            job.run(_nothing)()  # the outer handler still needs its connections
             return job.future
         with self._changed:
             if self._closed:
@@ -172,10 +171,10 @@ class HandlerThreads:
     def _work(self) -> None:
         self._inside.handler = True
         while (job := self._next()) is not None:
-            if job.future.set_running_or_notify_cancel():
-                job.run(self._cleanup)
+            tell = job.run(self._cleanup) if job.future.set_running_or_notify_cancel() else _nothing
             with self._changed:
                 self._running.pop(job.future, None)
+            tell()
         _quietly(self._farewell)
 
     def _next(self) -> _Job | None:

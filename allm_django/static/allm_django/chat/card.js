@@ -1,0 +1,310 @@
+// The card: what will happen, the whole arguments, and a person's decision about it.
+
+import { Act, ApiError } from "./api.js";
+import { Arguments } from "./arguments.js";
+import { button, fill, h, icon, visible } from "./dom.js";
+import { copyText } from "./markdown.js";
+import { brief, parse } from "./json.js";
+import { isOpen } from "./store.js";
+import { look, settledBy } from "./state.js";
+import { fullTime, since, t } from "./words.js";
+
+const CONFLICTS = new Set(["already_decided", "version_mismatch", "conflict", "state"]);
+let cards = 0;
+
+export class Card {
+  #act = new Act();
+  #card;
+  #onCard;
+  #drawn = "";
+  #arguments = null;
+  #box = null;
+  #busy = false;
+  #kept = "";
+  #parts;
+
+  /** `onCard(card)` hears of the newer card that an answer of the server brings. */
+  constructor(card, onCard) {
+    cards += 1;
+    this.#card = card;
+    this.#onCard = onCard;
+    const id = `card-${cards}`;
+    this.#parts = {
+      title: h("h3", { id, class: "card-title" }),
+      facts: h("div", { class: "card-facts" }),
+      body: h("div", { class: "card-body" }),
+      note: h("div", { class: "card-note", role: "status" }),
+      box: h("div", { class: "card-box" }),
+      verbs: h("div", { class: "card-verbs" }),
+    };
+    this.element = h("section", { class: "card", tabindex: "0", "aria-labelledby": id, dataset: { call: card.id } }, ...Object.values(this.#parts));
+    this.element.addEventListener("keydown", (event) => this.#key(event));
+    this.update(card);
+  }
+
+  /** Show a newer state of the call. What a person has typed stays, whatever happened meanwhile. */
+  update(card) {
+    const before = this.#card;
+    this.#card = card;
+    const drawn = JSON.stringify([card.version, card.state, card.verbs, card.may_decide, card.may_answer, card.changed, card.why]);
+    if (drawn === this.#drawn) return;
+    const typed = this.#drawn ? this.#typed(before) : "";
+    this.#drawn = drawn;
+    this.#kept = typed || this.#kept;
+    this.#draw();
+    if (this.#kept) this.#showKept();
+    if (typed) this.#say(overtaken(card), "waiting");
+  }
+
+  close() {
+    this.#arguments?.close();
+  }
+
+  /** Whether something is shown here that folding the card would lose: a conflict's note, or what was typed. */
+  get holds() {
+    return this.#busy || Boolean(this.#parts.note.firstChild || this.#kept);
+  }
+
+  #draw() {
+    const { title, facts, body, box, verbs } = this.#parts;
+    const card = this.#card;
+    const { icon: name, tone, word } = look(card);
+    this.element.dataset.tone = tone;
+    fill(title, icon(name), h("span", { class: "visually-hidden" }, `${word}: `), h("span", {}, visible(card.headline || card.title)));
+    fill(facts, this.#facts());
+    this.#arguments?.close();
+    this.#arguments = this.#makeArguments();
+    const whole = this.#arguments.element;
+    fill(body, !isOpen(card) ? null : card.state === "pending" ? whole : h("details", {}, h("summary", {}, t("arguments")), whole));
+    fill(box);
+    this.#box = null;
+    fill(verbs, this.#verbs());
+  }
+
+  #facts() {
+    const card = this.#card;
+    if (!isOpen(card)) return [h("p", { class: "facts" }, visible(foldedLine(card)))];
+    const asked = card.asked_by ? t("asked_by", { name: card.asked_by.name, session: card.session_title || t("untitled") }) : "";
+    return [
+      h("p", { class: "facts" }, [asked, card.why, card.expires_at && t("until", { time: fullTime(card.expires_at) })].filter(Boolean).map((fact) => h("span", {}, visible(fact)))),
+      card.state === "unknown" && h("p", { class: "plain" }, t("unknown_explained")),
+      card.state === "asking" && h("p", { class: "question" }, visible(card.question?.text ?? "")),
+      card.changed && h("p", { class: "warning" }, icon("warning"), h("span", {}, visible(card.changed))),
+      card.hidden_characters && h("p", { class: "warning" }, icon("warning"), h("span", {}, t("hidden_characters"))),
+      card.said && h("details", { class: "said" }, h("summary", {}, t("said_before")), h("p", {}, visible(card.said))),
+      card.description && h("p", { class: "description" }, visible(card.description)),
+    ];
+  }
+
+  #can(verb) {
+    return (this.#card.verbs ?? []).includes(verb) && (this.#card.may_decide || (verb === "answer" && this.#card.may_answer));
+  }
+
+  #makeArguments() {
+    return new Arguments(this.#card, this.#can("edit"), () => this.#refreshVerbs());
+  }
+
+  #verbs() {
+    const card = this.#card;
+    if (!isOpen(card)) return [];
+    if (!card.may_decide && !card.may_answer) return [h("p", { class: "plain" }, visible(card.waiting_for || t("waiting_for_someone")))];
+    if (card.state === "asking") return this.#questionVerbs();
+    if (card.state === "unknown") return this.#unknownVerbs();
+    return this.#pendingVerbs();
+  }
+
+  #pendingVerbs() {
+    const thing = this.#card.title || this.#card.name;
+    const changed = this.#arguments?.changed();
+    return [
+      changed
+        ? this.#button(t("approve_edited"), "primary", () => this.#decide("edit", { arguments: this.#arguments.value() }))
+        : this.#can("approve") && this.#button(t("approve_thing", { thing }), "primary", () => this.#decide("approve"), "a"),
+      changed && this.#button(t("discard_changes"), "", () => this.#arguments.reset()),
+      !changed && this.#can("edit") && this.#button(t("edit_arguments"), "", () => this.#edit(), "e"),
+      this.#can("answer") && this.#button(t("answer_instead"), "", () => this.#open("answer")),
+      this.#can("reject") && this.#button(t("reject"), "danger", () => this.#open("reject"), "r"),
+    ];
+  }
+
+  #questionVerbs() {
+    if (!this.#can("answer")) return [h("p", { class: "plain" }, visible(this.#card.waiting_for || t("waiting_for_someone")))];
+    const options = this.#card.question?.options ?? [];
+    const buttons = options.map((option) => this.#button(visible(brief(option)), "", () => this.#decide("answer", { value: option })));
+    this.#open("question");
+    this.#parts.box.prepend(h("div", { class: "card-verbs" }, buttons));
+    return [];
+  }
+
+  #unknownVerbs() {
+    return [
+      this.#can("answer") && this.#button(t("mark_done"), "primary", () => this.#open("done")),
+      this.#can("retry") && this.#button(t("run_again"), "", () => this.#open("retry")),
+      this.#can("reject") && this.#button(t("reject"), "danger", () => this.#open("reject"), "r"),
+    ];
+  }
+
+  #button(label, tone, press, key = "") {
+    const control = button(label, { class: `verb ${tone}`, disabled: this.#busy, on: { click: press } });
+    if (key) {
+      control.setAttribute("aria-keyshortcuts", key);
+      control.append(h("kbd", { "aria-hidden": "true" }, key));
+    }
+    return control;
+  }
+
+  #refreshVerbs() {
+    if (this.#card.state === "pending") fill(this.#parts.verbs, this.#verbs());
+  }
+
+  #edit() {
+    this.#arguments.focus();
+  }
+
+  #open(which) {
+    const box = { reject: reasonBox, retry: retryBox, answer: answerBox, done: doneBox, question: questionBox }[which];
+    this.#box = box((verb, fields) => this.#decide(verb, fields), () => this.#closeBox());
+    this.#box.which = which;
+    fill(this.#parts.box, this.#box.element);
+    if (which !== "question") this.#box.field.focus();
+  }
+
+  #closeBox() {
+    fill(this.#parts.box);
+    this.#box = null;
+    this.element.focus();
+  }
+
+  #key(event) {
+    if (event.target !== this.element || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const control = this.#parts.verbs.querySelector(`[aria-keyshortcuts="${event.key.toLowerCase()}"]`);
+    if (!/^[aer]$/i.test(event.key) || !control) return;
+    event.preventDefault();
+    control.click();
+  }
+
+  async #decide(verb, fields = {}) {
+    if (this.#busy) return;
+    if (verb === "edit" && this.#arguments.problem()) return this.#say(this.#arguments.problem(), "failed");
+    this.#setBusy(true);
+    this.#say(t("sending"), "quiet");
+    try {
+      const answer = await this.#act.send(`calls/${this.#card.id}/decide/`, { verb, version: this.#card.version, ...fields });
+      this.#say("", "quiet");
+      this.#forget();
+      this.#setBusy(false);
+      this.#onCard(answer.call);
+    } catch (error) {
+      this.#setBusy(false);
+      this.#refused(error);
+    }
+  }
+
+  #refused(error) {
+    if (!(error instanceof ApiError)) throw error;
+    const winner = error.problem.call;
+    if (CONFLICTS.has(error.code) && winner) {
+      this.#onCard(winner);
+      this.#say(overtaken(winner), "waiting");
+      return;
+    }
+    const errors = error.problem.errors ?? (error.problem.field ? [{ field: error.problem.field, message: "" }] : []);
+    const lines = errors.map(({ field, message }) => h("li", {}, visible([field, message].filter(Boolean).join(": "))));
+    this.#say([h("span", {}, visible(error.message)), lines.length ? h("ul", {}, lines) : null], "failed");
+  }
+
+  #setBusy(busy) {
+    this.#busy = busy;
+    attributeAll(this.element, busy);
+  }
+
+  #say(message, tone) {
+    this.#parts.note.dataset.tone = tone;
+    fill(this.#parts.note, message ? h("div", {}, message) : null);
+  }
+
+  /** What was typed on the old state of the card and not sent, as text; "" if nothing. */
+  #typed(before) {
+    const parts = [];
+    if (this.#arguments?.changed()) parts.push(this.#arguments.source());
+    if (this.#box?.field?.value) parts.push(this.#box.field.value);
+    return this.#busy || before.id !== this.#card.id ? "" : parts.join("\n\n");
+  }
+
+  #forget() {
+    this.#arguments?.reset();
+    this.#box = null;
+    this.#kept = "";
+    fill(this.#parts.box);
+  }
+
+  #showKept() {
+    const copy = button(t("copy"), { icon: "copy", class: "quiet", on: { click: () => copyText(this.#kept, copy) } });
+    this.#parts.box.append(h("div", { class: "kept" }, h("p", {}, t("kept")), h("pre", { tabindex: "0" }, visible(this.#kept)), copy));
+  }
+}
+
+/** What happened to a call while a person was at its card. */
+const overtaken = (card) => (isOpen(card) ? t("changed_meanwhile") : `${t("someone_faster")} ${settledBy(card) || look(card).word}`);
+
+function attributeAll(element, busy) {
+  for (const control of element.querySelectorAll(".card-verbs button, .card-box button")) control.disabled = busy;
+  if (busy) element.setAttribute("aria-busy", "true");
+  else element.removeAttribute("aria-busy");
+}
+
+let boxes = 0;
+
+/** A text field with a label, a hint and buttons: {element, field}. */
+function box(label, hint, buttons, cancel) {
+  boxes += 1;
+  const id = `box-${boxes}`;
+  const field = h("textarea", { id, rows: 2, dir: "auto", "aria-describedby": hint ? `${id}-hint` : null });
+  const cancelButton = cancel ? button(t("cancel"), { class: "verb", on: { click: cancel } }) : null;
+  const element = h(
+    "div",
+    { class: "box", on: { keydown: (event) => event.key === "Escape" && cancel?.() } },
+    h("label", { for: id }, label),
+    hint ? h("p", { class: "hint", id: `${id}-hint` }, hint) : null,
+    field,
+    h("div", { class: "card-verbs" }, buttons(field), cancelButton),
+  );
+  return { element, field };
+}
+
+const act = (label, tone, press) => button(label, { class: `verb ${tone}`, on: { click: press } });
+
+const reasonBox = (decide, cancel) =>
+  box(t("reason"), t("reason_hint"), (field) => act(t("reject_now"), "danger-primary", () => decide("reject", { reason: field.value.trim() })), cancel);
+
+const retryBox = (decide, cancel) =>
+  box(t("reason"), t("retry_hint"), (field) => act(t("retry_now"), "primary", () => decide("retry", { reason: field.value.trim() })), cancel);
+
+const answerBox = (decide, cancel) => box(t("answer_label"), t("answer_hint"), (field) => answerButtons(field, decide, t("answer_now")), cancel);
+
+const doneBox = (decide, cancel) => box(t("done_label"), t("done_hint"), (field) => answerButtons(field, decide, t("done_now")), cancel);
+
+const questionBox = (decide) =>
+  box(t("own_answer"), "", (field) => act(t("answer_now"), "primary", () => field.value.trim() && decide("answer", { value: field.value.trim() })), null);
+
+/** Send as text; or as JSON when what stands there is an object, a list, a number or the like. */
+function answerButtons(field, decide, label) {
+  const asJson = act(t("answer_as_json"), "", () => decide("answer", { value: parse(field.value) }));
+  asJson.hidden = true;
+  field.addEventListener("input", () => {
+    try {
+      asJson.hidden = typeof parse(field.value) === "string";
+    } catch {
+      asJson.hidden = true;
+    }
+  });
+  return [act(label, "primary", () => decide("answer", { value: field.value })), asJson];
+}
+
+/** One line about a settled call: who, what, when. */
+export function foldedLine(call) {
+  const who = settledBy(call);
+  const when = call.decided?.at ?? call.finished_at;
+  return [who, when && since(when)].filter(Boolean).join(" · ");
+}
+

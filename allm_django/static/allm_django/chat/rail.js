@@ -1,0 +1,138 @@
+// "Waiting": every call that this person may decide, oldest first; each line opens its card in place.
+
+import { get } from "./api.js";
+import { Card } from "./card.js";
+import { button, fill, h, icon, keyed, text, visible } from "./dom.js";
+import { isOpen } from "./store.js";
+import { look } from "./state.js";
+import { fullTime, since, t } from "./words.js";
+
+class Entry {
+  #card;
+  #view = null;
+  #rail;
+  #line;
+  #slot = h("div", { class: "rail-card", hidden: true });
+
+  constructor(card, rail) {
+    this.#rail = rail;
+    this.#line = h("button", { type: "button", class: "rail-line", "aria-expanded": "false", on: { click: () => this.toggle() } });
+    this.element = h("li", { dataset: { entry: card.id } }, this.#line, this.#slot);
+  }
+
+  update(card) {
+    if (card === this.#card) return;
+    this.#card = card;
+    const { icon: name, tone, word } = look(card);
+    this.element.dataset.tone = tone;
+    fill(
+      this.#line,
+      icon(name),
+      h("span", { class: "rail-words" }, h("span", { class: "rail-headline" }, visible(card.headline || card.title)), h("span", { class: "rail-facts" }, visible(facts(card, word)))),
+    );
+    this.#line.title = fullTime(card.created_at);
+    this.#view?.update(card);
+  }
+
+  toggle(open = !this.#view) {
+    if (open === Boolean(this.#view)) return;
+    if (open && this.#rail.showElsewhere(this.#card)) return;
+    this.#line.setAttribute("aria-expanded", String(open));
+    this.#slot.hidden = !open;
+    if (open) this.#openCard();
+    else this.close();
+  }
+
+  #openCard() {
+    this.#view = new Card(this.#card, (card) => this.#rail.put(card));
+    const whole = button(t("open_session"), { class: "quiet", on: { click: () => this.#rail.openSession(this.#card) } });
+    fill(this.#slot, this.#view.element, whole);
+  }
+
+  close() {
+    this.#view?.close();
+    this.#view = null;
+    fill(this.#slot);
+  }
+
+  get holds() {
+    return Boolean(this.#view?.holds);
+  }
+}
+
+const facts = (card, word) => [card.state === "pending" ? "" : word, card.asked_by?.name, since(card.created_at)].filter(Boolean).join(" · ");
+
+export class Rail {
+  #cards = new Map();
+  #entries = new Map();
+  #parts;
+  #asked = 0;
+  #page;
+
+  /** `page` offers showCall(card), openSession(card), decided(card) and announce(words). */
+  constructor(root, tab, page) {
+    const find = (name) => root.querySelector(`[data-part=${name}]`);
+    this.#parts = { list: find("waiting-list"), empty: find("waiting-empty"), count: tab.querySelector("[data-part=waiting-count]"), head: find("waiting-head-count") };
+    this.#page = page;
+  }
+
+  async refresh() {
+    this.#asked += 1;
+    const asked = this.#asked;
+    let page;
+    try {
+      page = await get("calls/", { state: "open", scope: "decide" });
+    } catch {
+      return; // the next notice or reconnect asks again
+    }
+    if (asked !== this.#asked) return;
+    const held = [...this.#cards.values()].filter((card) => this.#entries.get(card.id)?.holds);
+    const fresh = page.results.filter((card) => !this.#cards.has(card.id));
+    this.#cards = new Map([...held, ...page.results].map((card) => [card.id, card]));
+    if (fresh.length && this.#asked > 1) this.#page.announce(t("announce_waiting", { thing: fresh[0].headline || fresh[0].title }));
+    this.#draw(page.count);
+  }
+
+  /** A newer state of one card. */
+  put(card) {
+    if (this.#cards.has(card.id)) {
+      if (isOpen(card) || this.#entries.get(card.id)?.holds) this.#cards.set(card.id, card);
+      else this.#cards.delete(card.id);
+      this.#draw();
+    }
+    this.#page.decided(card);
+  }
+
+  get size() {
+    return this.#cards.size;
+  }
+
+  /** The oldest card that waits. */
+  first() {
+    return this.#cards.values().next().value;
+  }
+
+  open(id) {
+    this.#entries.get(id)?.toggle(true);
+    this.#parts.list.querySelector(`[data-entry="${CSS.escape(id)}"] .card`)?.focus();
+  }
+
+  showElsewhere(card) {
+    return this.#page.showCall(card);
+  }
+
+  openSession(card) {
+    this.#page.openSession(card);
+  }
+
+  #draw(count = this.#cards.size) {
+    const cards = [...this.#cards.values()].sort((a, b) => a.created_at.localeCompare(b.created_at));
+    keyed(this.#parts.list, this.#entries, cards, (card) => card.id, (card) => new Entry(card, this));
+    this.#parts.empty.hidden = cards.length > 0;
+    for (const place of [this.#parts.count, this.#parts.head]) {
+      text(place, count ? String(count) : "");
+      place.hidden = !count;
+    }
+    this.#page.counted(count);
+  }
+}

@@ -1,0 +1,44 @@
+// How a call's state looks: an icon, a word and a tone; never a colour alone.
+
+import { t } from "./words.js";
+
+const OPEN = {
+  ready: ["clock", "running"],
+  pending: ["clock", "waiting"],
+  executing: ["run", "running"],
+  asking: ["question", "waiting"],
+  delegated: ["steps", "running"],
+  unknown: ["unknown", "unknown"],
+};
+const SETTLED = {
+  succeeded: ["done", "done"],
+  answered: ["answered", "done"],
+  failed: ["failed", "failed"],
+  invalid: ["failed", "failed"],
+  rejected: ["rejected", "failed"],
+  denied: ["rejected", "failed"],
+  unavailable: ["rejected", "failed"],
+  expired: ["clock", "quiet"],
+  superseded: ["rejected", "quiet"],
+  cancelled: ["rejected", "quiet"],
+};
+
+/** {icon, tone, word} of a call. */
+export function look(call) {
+  const settled = call.state === "settled";
+  const [icon, tone] = (settled ? SETTLED[call.outcome] : OPEN[call.state]) ?? ["unknown", "quiet"];
+  return { icon, tone, word: t(settled ? `outcome_${call.outcome}` : `state_${call.state}`) };
+}
+
+/** One honest sentence about how a call was settled by people or time, or "". */
+export function settledBy(call) {
+  const { decided } = call;
+  if (!decided) return "";
+  return t(`decided_${decided.verb}`, { name: decided.by || t("someone") });
+}
+
+/** The word for a session's status, and its tone. */
+export function sessionLook(session) {
+  const tones = { running: "running", awaiting_user: "waiting", awaiting_tools: "waiting", error: "failed" };
+  return { tone: tones[session.status] ?? "quiet", word: t(`status_${session.status}`) };
+}

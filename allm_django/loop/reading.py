@@ -56,7 +56,7 @@ class Reading:
         except Exception as error:
             raise ProviderError(detail=f"{type(error).__name__}: {error}") from error
         if self.assembly.finished is None:
-            raise StreamBrokenError
+            raise StreamBrokenError(retryable=not self._begun)
 
     def _pause(self, error: ProviderError, attempt: int) -> float:
         """Seconds before the next attempt: what the provider asks for, else doubling with some chance in it."""

@@ -21,6 +21,7 @@ from allm_django.errors import AllmError, LeaseLostError
 from allm_django.models import Message, MessageChunk, Run, ToolCall
 from allm_django.providers.base import Finished, RawCall
 from allm_django.store.calls import apply
+from allm_django.store.decisions import drift
 from allm_django.store.history import load_history
 from allm_django.store.leases import break_off
 from allm_django.store.offers import StoredOffer, offer_for
@@ -292,9 +293,5 @@ def _give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
 
 def _stale(call: ToolCall) -> str:
     """Why a ready call may not run any more, or ``""``."""
-    version = call.tool_version
-    if version is None or version.tool is None or not version.tool.enabled:
-        return "This tool was switched off meanwhile. The call was not run."
-    if version.tool.version != version.version:
-        return "This tool was changed after the call was allowed. The call was not run."
-    return ""
+    changed = drift(call)
+    return f"{changed} The call was not run." if changed else ""

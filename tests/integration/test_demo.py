@@ -91,7 +91,7 @@ class Person:
         until = until or (lambda view: view["session"]["status"] != "running")
         cookies = "; ".join(f"{name}={value}" for name, value in self.http.cookies.items())
         url = f"ws://127.0.0.1:{self.demo.port}/ws/allm/sessions/{session}/"
-        with connect(url, origin=self.demo.address, additional_headers={"Cookie": cookies}) as news:
+        with connect(url, origin=self.demo.address, additional_headers={"Cookie": cookies}, max_queue=None) as news:
             news.send(json.dumps({"type": "hello", "event": 0, "message": None, "offset": 0}))
             while True:
                 frame = json.loads(news.recv(timeout=DEADLINE))

@@ -15,6 +15,7 @@ from django.db import Error as DatabaseError
 
 from allm_django.conf import conf
 from allm_django.core.types import JSONObject
+from allm_django.loop.points import at
 from allm_django.models import Event, Message, ToolCall
 from allm_django.runtime.hub import hub
 from allm_django.runtime.news import INBOX, News, event_news, inbox_news, progress_news, session_topic, text_news
@@ -94,7 +95,7 @@ class LiveStream:
         progress, self._progress = self._progress, {}
         rows = [(lease, call_id, state) for call_id, (lease, state) in progress.items()]
         try:
-            stored = await self._run(write_chunks, chunks, rows)
+            stored = await at("flush", self._run(write_chunks, chunks, rows))
             hub.publish(_batch(stored, rows))
         except DatabaseError:
             # The text is still in the journal and lands on the message's row; the page has it from there.

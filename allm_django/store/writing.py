@@ -16,6 +16,7 @@ from allm_django.core.events import EventKind
 from allm_django.core.states import OPEN_STATES, CallState, RunState, session_status
 from allm_django.core.types import JSONObject
 from allm_django.errors import LeaseLostError, NotFoundError
+from allm_django.loop.points import point
 from allm_django.models import Event, Message, Run, Session, ToolCall
 from allm_django.store import clock, outbox
 from allm_django.store.shapes import call_shape, message_shape, session_shape
@@ -79,6 +80,8 @@ class Writing:
         session.active_run = run if run is not None and run.state != RunState.ENDED else None
         if run is not None:
             run.save(using=alias)
+        if self._events:  # whatever changed of the session, a page that folds the events has it too
+            self._events[-1][1].setdefault("session", None)
         rows = [
             Event(session=session, number=session.event_count + place, kind=kind, data=data, created_at=self.now)
             for place, (kind, data) in enumerate(self._events, 1)
@@ -91,11 +94,13 @@ class Writing:
                 row.data["session"] = {**shape, "event": row.number}
         session.save(using=alias)
         Event.objects.using(alias).bulk_create(rows)
+        transaction.on_commit(lambda: point("commit:after"), using=alias)
         inbox, wake = self.inbox_changed, self.wake_after
         if rows or inbox:
             transaction.on_commit(lambda: outbox.publish(session.id, rows, inbox), using=alias)
         if wake:
             transaction.on_commit(lambda: outbox.wake(session.id), using=alias)
+        point("commit:before")
 
 
 def alias() -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -24,11 +24,11 @@ logger = logging.getLogger("allm_django.runtime")
 class Duties:
     """What the keeper asks and tells; each function may be called from its thread."""
 
-    at_work: Callable[[], Collection[UUID]]
+    at_work: Callable[[], Mapping[UUID, int]]  # session → fence of its lease
     hung_threads: Callable[[], int]
     wake: Callable[[UUID], None]
     cancel: Callable[[UUID], None]
-    lost: Callable[[UUID], None]
+    lost: Callable[[UUID, int], None]
 
 
 class Keeper:
@@ -81,7 +81,7 @@ class Keeper:
         at_work = self._duties.at_work()
         if at_work:
             for session_id in leases.renew_leases(self._worker, at_work):
-                self._duties.lost(session_id)
+                self._duties.lost(session_id, at_work[session_id])
         workers.beat(self._worker, sessions=len(at_work), hung_threads=self._duties.hung_threads())
 
     def _leave(self) -> None:

@@ -11,7 +11,6 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Collection
 from uuid import UUID
 
 from django.db import Error as DatabaseError
@@ -20,6 +19,7 @@ from allm_django.conf import database_threads
 from allm_django.errors import AllmError, LeaseLostError
 from allm_django.loop.advance import Driver
 from allm_django.loop.environment import threads
+from allm_django.loop.points import at
 from allm_django.runtime.database import DatabaseThreads
 from allm_django.runtime.engine import make_driver
 from allm_django.runtime.keeper import Duties, Keeper
@@ -39,6 +39,7 @@ class Runner:
         self._pid = 0
         self.worker_id = uuid.uuid4()
         self._drives: dict[UUID, asyncio.Task[None]] = {}
+        self._leases: dict[UUID, Lease] = {}
         self._drivers: dict[UUID, Driver] = {}
         self._again: set[UUID] = set()
         self._stopping = False
@@ -51,7 +52,7 @@ class Runner:
             if self._pid == os.getpid():
                 return
             self.worker_id = uuid.uuid4()
-            self._drives, self._drivers, self._again, self._stopping = {}, {}, set(), False
+            self._drives, self._leases, self._drivers, self._again, self._stopping = {}, {}, {}, set(), False
             self._loop = asyncio.new_event_loop()
             self._database = DatabaseThreads(database_threads())
             self._live = LiveStream(self._loop, self._database.run)
@@ -127,16 +128,17 @@ class Runner:
                 self._wake(session_id)
 
     async def _drive_once(self, session_id: UUID) -> None:
-        lease: Lease | None = await self._database.run(leases.claim_run, session_id, self.worker_id)
+        lease: Lease | None = await at("claim", self._database.run(leases.claim_run, session_id, self.worker_id))
         if lease is None:
             return
+        self._leases[session_id] = lease
         try:
-            driver = await make_driver(lease, self._database.run, self._live, threads())
+            driver = await at("prepare", make_driver(lease, self._database.run, self._live, threads()))
             self._drivers[session_id] = driver
             if self._stopping:
                 driver.stop()
             if await driver.run() is None:
-                await self._database.run(leases.release_lease, lease)
+                await at("release", self._database.run(leases.release_lease, lease))
         except LeaseLostError:
             logger.info("Session %s: another worker has taken over.", session_id)
         except AllmError as error:
@@ -147,11 +149,12 @@ class Runner:
             logger.exception("Session %s: the engine failed.", session_id)
             await self._fail(lease, AllmError(INTERNAL, detail=f"{type(error).__name__}: {error}"))
         finally:
+            del self._leases[session_id]
             self._drivers.pop(session_id, None)
 
     async def _fail(self, lease: Lease, error: AllmError) -> None:
         try:
-            await self._database.run(turns.fail_run, lease, error)
+            await at("fail", self._database.run(turns.fail_run, lease, error))
         except LeaseLostError:
             logger.info("Session %s: another worker has taken over.", lease.session_id)
 
@@ -164,8 +167,8 @@ class Runner:
 
     # -- the keeper's questions ------------------------------------------------------------------------------------
 
-    def _at_work(self) -> Collection[UUID]:
-        return list(self._drivers)
+    def _at_work(self) -> dict[UUID, int]:
+        return {session_id: lease.fence for session_id, lease in self._leases.copy().items()}
 
     def _cancel(self, session_id: UUID) -> None:
         def tell(session_id: UUID) -> None:
@@ -175,10 +178,11 @@ class Runner:
 
         self._soon(tell, session_id)
 
-    def _lost(self, session_id: UUID) -> None:
+    def _lost(self, session_id: UUID, fence: int) -> None:
         def drop(session_id: UUID) -> None:
-            if task := self._drives.get(session_id):
-                task.cancel()
+            lease = self._leases.get(session_id)
+            if lease is not None and lease.fence == fence:
+                self._drives[session_id].cancel()
 
         self._soon(drop, session_id)
 

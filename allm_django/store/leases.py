@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from uuid import UUID
 
@@ -47,11 +47,15 @@ def _claimable(tx: Writing) -> bool:
     return run.state in (RunState.QUEUED, RunState.RUNNING)
 
 
-def renew_leases(worker: UUID, session_ids: Collection[UUID]) -> set[UUID]:
-    """Keep these leases; returns the sessions that are no longer this worker's."""
-    held = Session.objects.using(alias()).filter(pk__in=session_ids, lease_owner=worker)
+def renew_leases(worker: UUID, fences: Mapping[UUID, int]) -> set[UUID]:
+    """Keep these leases, given as session → fence; returns the sessions that are no longer this worker's at that fence.
+
+    The fence tells a lease that was lost from one that was given back and claimed again meanwhile.
+    """
+    held = Session.objects.using(alias()).filter(pk__in=fences, lease_owner=worker)
     held.update(lease_until=Now() + timedelta(seconds=conf().LEASE_SECONDS))
-    return set(session_ids) - set(held.values_list("pk", flat=True))
+    now = dict(held.values_list("pk", "fence"))
+    return {session_id for session_id, fence in fences.items() if now.get(session_id) != fence}
 
 
 def sessions_to_attend(worker: UUID, session_ids: Collection[UUID]) -> tuple[set[UUID], set[UUID]]:

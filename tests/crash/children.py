@@ -1,0 +1,84 @@
+"""Children of the tests: a process that forks, asked over pipes (tests/crash/child.py answers)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Children:
+    """One database with its ledger, and the process that forks children which work on it."""
+
+    def __init__(self, folder: Path, database: str = "", *, sweeper: bool = True) -> None:
+        self.folder = folder
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ALLM_")}
+        environment |= {
+            "DJANGO_SETTINGS_MODULE": "tests.crash.settings",
+            "ALLM_CRASH_FOLDER": str(folder),
+            "ALLM_CRASH_DATABASE": database,
+            "ALLM_CRASH_SWEEPER": "1" if sweeper else "0",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.child"],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def begin(self, do: str, **arguments: Any) -> Iterator[list[Any]]:
+        """Let a fork do something; what it tells, as it tells it. Read it to its end before the next."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            told = json.loads(line)
+            yield told
+            if told[0] == "ended":
+                return
+        raise AssertionError("The process that forks is gone.")
+
+    def do(self, do: str, **arguments: Any) -> dict[str, list[Any]]:
+        """The same, to its end: what was told, by kind. Fails if the fork did."""
+        told: dict[str, list[Any]] = {}
+        for kind, value in self.begin(do, **arguments):
+            told.setdefault(kind, []).append(value)
+        assert "failed" not in told, told["failed"][0]
+        return told
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+        self.process.stdout.close()
+
+
+@contextmanager
+def children(folder: Path, database: str = "", *, sweeper: bool = True) -> Iterator[Children]:
+    """Children on that database."""
+    made = Children(folder, database, sweeper=sweeper)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def new_postgres_database(url: str, name: str) -> str:
+    """The URL of a new database in the same cluster."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    return url.rsplit("/", 1)[0] + "/" + name

@@ -1,0 +1,85 @@
+"""Kill the process at every point that the engine passes; a fresh one finishes, and nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.children import Children, children, new_postgres_database
+
+STORIES: dict[str, dict[str, Any]] = {
+    "idempotent": {"calls": [["note", "a"]]},
+    "once": {"calls": [["charge", "a"]]},
+    "manual": {"calls": [["refund", "a"]]},
+    "together": {"calls": [["note", "a"], ["charge", "b"], ["refund", "c"]], "again": True},
+}
+SINGLE = ("idempotent", "once", "manual")
+Kill = tuple[str, str, int]  # story, point, at its n-th pass
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where database and ledger are."""
+    return tmp_path
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)])
+def database(request: pytest.FixtureRequest) -> str:
+    """A URL, or "" for SQLite."""
+    if request.param == "sqlite":
+        return ""
+    return new_postgres_database(request.getfixturevalue("postgres_url"), f"crash_{random.getrandbits(48):x}")
+
+
+@pytest.fixture
+def killed(folder: Path, database: str) -> Iterator[Children]:
+    """Children that drive the sessions they start, and no others."""
+    with children(folder, database, sweeper=False) as made:
+        made.do("migrate")
+        yield made
+
+
+def passes(killed: Children, names: Sequence[str]) -> list[Kill]:
+    """Every pass of every point in these stories."""
+    return [(name, *pass_) for name in names for pass_ in killed.do("live", story=STORIES[name])["point"]]
+
+
+def kill_and_finish(killed: Children, database: str, kills: Sequence[Kill]) -> set[str]:
+    """Kill a session's process at each of these, let a fresh process finish all; the points where one died."""
+    died, acknowledged, approved = set[str](), set[str](), set[str]()
+    for story, point, number in kills:
+        told = killed.do("live", story=STORIES[story], kill_at=[point, number])
+        assert told["ended"] == [-9 if "died at" in told else 0]
+        died.update(told.get("died at", ()))
+        acknowledged.update(told.get("acknowledged", ()))
+        approved.update(told.get("approved", ()))
+    with children(killed.folder, database) as fresh:
+        fresh.do("finish")
+        seen = fresh.do("inspect", approved=sorted(approved))
+    assert seen.get("problem", []) == []
+    assert acknowledged <= set(seen["session"])
+    return died
+
+
+def one_of_each_point(all_passes: Sequence[Kill]) -> list[Kill]:
+    """A random pass of each point."""
+    mixed = random.sample(all_passes, len(all_passes))
+    return list({point: (story, point, number) for story, point, number in mixed}.values())
+
+
+def test_killed_at_any_point_a_fresh_process_finishes_and_nothing_runs_twice(killed: Children) -> None:
+    all_passes = passes(killed, list(STORIES))
+    died = kill_and_finish(killed, "", one_of_each_point(all_passes))
+    assert {point for _, point, _ in all_passes} - died <= LATE
+
+
+LATE = {"claim:before", "claim:after", "flush:before", "flush:after", "halt:after"}  # whether a pass comes may vary
+
+
+@pytest.mark.storm
+def test_killed_at_every_pass_of_every_point(killed: Children, database: str) -> None:
+    kill_and_finish(killed, database, passes(killed, SINGLE))

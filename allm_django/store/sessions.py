@@ -55,8 +55,8 @@ def create_session(
             with writing(session.id) as tx:
                 tx.tell(EventKind.SESSION_STARTED, session=True)
                 if text:
-                    add_user_message(tx, text)
                     queue_run(tx, engine)
+                    add_user_message(tx, text)
     except keys.DuplicateRequestError as duplicate:
         return Session.objects.get(pk=duplicate.object_id)
     return Session.objects.select_related("engine", "active_run").get(pk=session.id)
@@ -219,11 +219,8 @@ def _reply(tx: Writing, text: str, user: Any) -> Message:
     _refuse_active(tx)
     if not tx.session.title:
         tx.session.title = _title_of(text)
-    message = add_user_message(tx, text)
-    run = queue_run(tx, tx.session.engine)
-    message.run = run
-    message.save(using=alias(), update_fields=["run"])
-    return message
+    queue_run(tx, tx.session.engine)
+    return add_user_message(tx, text)
 
 
 def _answer_question(tx: Writing, call: ToolCall, text: str, user: Any) -> Message:

@@ -299,7 +299,8 @@ def test_a_new_session_takes_only_what_it_knows(body: dict[str, Any], field: str
     "query",
     [
         "sessions/?scope=everyones", "sessions/?before=1", "sessions/?before=9.zz",
-        f"sessions/?before={10**30}.{'a' * 32}", "sessions/?owner=1", "calls/?state=settled", "calls/?scope=all", "sessions/?q=%00",
+        f"sessions/?before={10**30}.{'a' * 32}", "sessions/?owner=1", "calls/?state=settled", "calls/?scope=all",
+        "sessions/?q=%00",
     ],
 )  # fmt: skip
 def test_queries_take_only_what_they_know(query: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from django.apps import apps
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, Warning
 from django.db import connections
@@ -15,9 +14,8 @@ from django.db.utils import DatabaseError
 from allm_django import conf, discovery
 from allm_django.errors import ConfigurationError
 from allm_django.models import Tool
-from allm_django.store.tool_floor import Condition, health_of
+from allm_django.store.tool_floor import Condition, health_of, is_behind
 
-NEEDED_APPS = ("channels", "rest_framework")
 CORE_LAYER = "channels_redis.core.RedisChannelLayer"
 FIRST_REDIS_THAT_DROPS = 8
 
@@ -112,7 +110,11 @@ def check_connections(databases: Sequence[str] | None = None, **kwargs: Any) -> 
 
 
 def check_rows(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """E010, E011, W010 (need ``--database``): tools whose rows don't agree with code. Such rows are not offered."""
+    """E010, E011, W010–W012 (need ``--database``): tools whose rows don't agree with code.
+
+    What newer code explains is a warning, so that ``migrate`` goes on and ``sync_tools`` can follow; what code never
+    was is an error. Neither is offered.
+    """
     if _alias() not in (databases or ()):
         return []
     try:
@@ -122,43 +124,34 @@ def check_rows(databases: Sequence[str] | None = None, **kwargs: Any) -> list[Ch
     return [message for tool in tools for message in _row_messages(tool)]
 
 
-_ROW_IDS: Mapping[Condition, tuple[type[CheckMessage], str]] = {
-    Condition.MISSING: (Error, "allm_django.E010"),
-    Condition.LOOSER: (Error, "allm_django.E011"),
-    Condition.DRIFTED: (Warning, "allm_django.W010"),
-}
-
-
 def _row_messages(tool: Tool) -> Iterator[CheckMessage]:
     health = health_of(tool)
-    if health.condition not in _ROW_IDS:
-        return
-    kind, id = _ROW_IDS[health.condition]
-    if tool.enabled or health.condition is not Condition.MISSING:
-        hint = "Run manage.py sync_tools, or correct the tool in the admin."
-        yield kind(f"Tool {tool.name!r}: {health.text}", hint=hint, id=id)  # type: ignore[call-arg]
+    text, hint = f"Tool {tool.name!r}: {health.text}", "Run manage.py sync_tools, or correct the tool in the admin."
+    if health.condition is Condition.MISSING and tool.enabled:
+        if is_behind(tool):
+            yield Warning(text, hint=hint, id="allm_django.W011")
+        else:
+            yield Error(text, hint=hint, id="allm_django.E010")
+    elif health.condition is Condition.LOOSER:
+        if is_behind(tool):
+            yield Warning(text, hint=hint, id="allm_django.W012")
+        else:
+            yield Error(text, hint=hint, id="allm_django.E011")
+    elif health.condition is Condition.DRIFTED:
+        yield Warning(text, hint=hint, id="allm_django.W010")
 
 
 def check_installation(**kwargs: Any) -> list[CheckMessage]:
-    """E008: an app that we need is not installed; W003: no ASGI application is named."""
-    messages: list[CheckMessage] = [
-        Error(
-            f"{name} is not installed.",
-            hint=f"Add {name!r} to INSTALLED_APPS.",
-            id="allm_django.E008",
+    """W003: no ASGI application is named."""
+    if conf.host_setting("ASGI_APPLICATION"):
+        return []
+    return [
+        Warning(
+            "ASGI_APPLICATION is not set: the development server can't serve the page's websocket.",
+            hint="Set ASGI_APPLICATION to an application made by allm_django.asgi.with_assistant.",
+            id="allm_django.W003",
         )
-        for name in NEEDED_APPS
-        if not apps.is_installed(name)
     ]
-    if not conf.host_setting("ASGI_APPLICATION"):
-        messages.append(
-            Warning(
-                "ASGI_APPLICATION is not set: the development server can't serve the page's websocket.",
-                hint="Set ASGI_APPLICATION to an application made by allm_django.asgi.with_assistant.",
-                id="allm_django.W003",
-            )
-        )
-    return messages
 
 
 def check_hosts(**kwargs: Any) -> list[CheckMessage]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -37,7 +37,8 @@ class BoundedPaginator(AnyPaginator):
     @cached_property
     def count(self) -> int:
         """The number of rows, at most :attr:`MOST`."""
-        return int(self.object_list.order_by()[: self.MOST].count())
+        rows = cast("QuerySet[Any]", self.object_list)
+        return rows.order_by()[: self.MOST].count()
 
     @property
     def is_cut(self) -> bool:
@@ -119,10 +120,10 @@ class ReadOnlyAdmin(ToldAdmin):
     list_max_show_all = 200
     sortable_by = ()
     actions = None
-    search_fields = ("pk",)  # for the box; get_search_results does the work
+    search_fields: ClassVar[tuple[str, ...]] = ("pk",)  # for the box; get_search_results does the work
     search_help_text = _("Start of an id (8 digits or more), or start of the owner's name.")
     list_defer: ClassVar[tuple[str, ...]] = ()
-    id_fields: ClassVar[tuple[str, ...]] = ("id", "session_id")
+    id_fields: ClassVar[tuple[str, ...]] = ("id", "session__id")
     owner_field = "session__owner"
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -182,7 +183,7 @@ def id_range(prefix: str) -> tuple[UUID, UUID] | None:
 def people_named(prefix: str) -> list[Any]:
     """Keys of the people whose login name starts so, whatever the user model calls it (M08)."""
     people = get_user_model()
-    field: str = people.USERNAME_FIELD  # type: ignore[attr-defined]
+    field: str = people.USERNAME_FIELD
     found = people._default_manager.filter(**{f"{field}__istartswith": prefix}).order_by(field)
     return list(found.values_list("pk", flat=True)[:MOST_PEOPLE])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
 from allm_django.admin.base import ReadOnlyAdmin, name_of
-from allm_django.admin.display import json_block, link_to, one_line, seconds
+from allm_django.admin.display import json_block, link_to, one_line, seconds, text_column
 from allm_django.admin.masking import arguments_of, masked, may_see_all, written
 from allm_django.models import ToolCall
 
@@ -33,19 +33,36 @@ LONG_COLUMNS = (
 class CallAdmin(ReadOnlyAdmin):
     """The newest first. Sensitive arguments are masked in the list, always."""
 
-    list_display = ("name", "shown_arguments", "state", "outcome", "session_link", "owner_name", "took", "created_at")
-    list_filter = ("state", "outcome")
+    list_display: ClassVar[tuple[str, ...]] = (
+        "shown_name",
+        "shown_arguments",
+        "state",
+        "outcome",
+        "session_link",
+        "owner_name",
+        "took",
+        "created_at",
+    )
+    list_filter: ClassVar[tuple[Any, ...]] = ("state", "outcome")
     list_select_related = ("session__owner", "tool_version")
     list_defer = LONG_COLUMNS
     ordering = ("-created_at",)
     fieldsets = (
-        (None, {"fields": ("name", "state", "outcome", "why", "session_link", "run_link", "parent_link")}),
+        (None, {"fields": ("shown_name", "state", "outcome", "shown_why", "session_link", "run_link", "parent_link")}),
         (_("Arguments"), {"fields": ("whole_arguments", "asked", "raw", "tool_version")}),
-        (_("Decision"), {"fields": ("decided_name", "decided_verb", "decided_at", "decided_reason", "shown_question")}),
-        (_("Result"), {"fields": ("shown_content", "shown_result", "shown_error", "shown_late", "effect")}),
+        (_("Decision"), {"fields": ("shown_decider", "decided_verb", "decided_at", "shown_reason", "shown_question")}),
+        (_("Result"), {"fields": ("shown_content", "shown_result", "shown_error", "shown_late", "shown_effect")}),
         (_("Times"), {"fields": ("attempt", "version", "created_at", "expires_at", "started_at", "finished_at")}),
-        (_("Ids"), {"fields": ("id", "call_id", "provider_id")}),
+        (_("Ids"), {"fields": ("id", "shown_call_id", "shown_provider_id")}),
     )
+
+    shown_name = text_column(ToolCall, "name")
+    shown_why = text_column(ToolCall, "why")
+    shown_decider = text_column(ToolCall, "decided_name")
+    shown_reason = text_column(ToolCall, "decided_reason")
+    shown_effect = text_column(ToolCall, "effect")
+    shown_call_id = text_column(ToolCall, "call_id")
+    shown_provider_id = text_column(ToolCall, "provider_id")
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """As access says."""

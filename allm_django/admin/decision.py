@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
 from allm_django.admin.base import ReadOnlyAdmin
-from allm_django.admin.display import json_block, link_to, one_line
+from allm_django.admin.display import json_block, link_to, text_column
 from allm_django.admin.masking import masked, may_see_all
 from allm_django.models import Decision
 
@@ -21,11 +21,11 @@ from allm_django.models import Decision
 class DecisionAdmin(ReadOnlyAdmin):
     """The newest first. Written once, changed never."""
 
-    list_display = ("id", "created_at", "shown_who", "verb", "name", "outcome", "session_link")
+    list_display = ("id", "created_at", "shown_who", "verb", "shown_name", "outcome", "session_link")
     list_filter = ("verb", "outcome")
     list_select_related = ("session",)
     list_defer = ("arguments_before", "arguments_after", "value", "session__context", "session__usage")
-    id_fields = ("session_id", "call_id")
+    id_fields = ("session__id", "call__id")
     ordering = ("-id",)
     fields = (
         "session_link",
@@ -35,13 +35,17 @@ class DecisionAdmin(ReadOnlyAdmin):
         "shown_who",
         "verb",
         "outcome",
-        "reason",
+        "shown_reason",
         "before",
         "after",
         "shown_value",
         "created_at",
         "hmac",
     )
+
+    shown_who = text_column(Decision, "who")
+    shown_name = text_column(Decision, "name")
+    shown_reason = text_column(Decision, "reason")
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Those on visible sessions."""
@@ -57,11 +61,6 @@ class DecisionAdmin(ReadOnlyAdmin):
     def call_link(self, decision: Decision) -> SafeString | str:
         """What was decided."""
         return link_to(decision.call)
-
-    @admin.display(description=_("who"))
-    def shown_who(self, decision: Decision) -> str:
-        """The name at that time."""
-        return one_line(decision.who)
 
     @admin.display(description=_("arguments before"))
     def before(self, decision: Decision) -> SafeString | str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Model
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -49,16 +51,20 @@ def json_block(value: object) -> SafeString | str:
     )
 
 
-def link_to(row: Any, text: object = "") -> SafeString | str:
-    """A link to the admin page of ``row``, a dash for none."""
+def link_to(row: Any) -> SafeString | str:
+    """A link to the admin page of ``row``, a dash for none. Our rows write hidden characters out by themselves."""
     if row is None:
         return "–"
-    return link_to_key(row._meta.model_name, row.pk, text or row)
+    return _link(row._meta.model_name, row.pk, str(row))
 
 
 def link_to_key(model: str, key: object, text: object) -> SafeString:
     """A link to the admin page of one of our rows."""
-    return format_html('<a href="{}">{}</a>', reverse(f"admin:allm_django_{model}_change", args=[key]), shown(text))
+    return _link(model, key, shown(text))
+
+
+def _link(model: str, key: object, text: str) -> SafeString:
+    return format_html('<a href="{}">{}</a>', reverse(f"admin:allm_django_{model}_change", args=[key]), text)
 
 
 def session_url(session_id: UUID) -> str:
@@ -78,6 +84,16 @@ def card_url(session_id: UUID, call_id: UUID) -> str:
 def shown(text: object) -> str:
     """Text of a model or a person for one cell: hidden characters written out."""
     return visible(str(text))
+
+
+def text_column(model: type[Model], field: str) -> Callable[[Any, Any], str]:
+    """A column of an admin for a text field that models, tools or people write: hidden characters written out."""
+
+    def show(admin: Any, row: Any) -> str:
+        return plain(getattr(row, field)) or "–"
+
+    show.short_description = model._meta.get_field(field).verbose_name  # type: ignore[attr-defined, union-attr]
+    return show
 
 
 def age(moment: datetime) -> str:

@@ -41,7 +41,7 @@ class EngineAdmin(StoreAdmin):
         """Through the store."""
         save_engine(obj, tools=related.get("tools"), groups=related.get("groups"))
 
-    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest | None, **kwargs: Any) -> Any:
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Django's; an address without scheme is https."""
         if db_field.name == "base_url":
             kwargs["assume_scheme"] = "https"

@@ -23,7 +23,7 @@ class EventAdmin(ReadOnlyAdmin):
     list_display = ("id", "number", "kind", "session_link", "created_at")
     list_select_related = ("session",)
     list_defer = ("data", "session__context", "session__usage")
-    id_fields = ("session_id",)
+    id_fields = ("session__id",)
     ordering = ("-id",)
     fields = ("session_link", "number", "kind", "shown_data", "created_at")
 

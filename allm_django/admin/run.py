@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
 from allm_django.admin.base import ReadOnlyAdmin, name_of
-from allm_django.admin.display import json_block, link_to, seconds
+from allm_django.admin.display import json_block, link_to, seconds, text_column
 from allm_django.models import Run
 
 
@@ -20,7 +20,7 @@ from allm_django.models import Run
 class RunAdmin(ReadOnlyAdmin):
     """The newest first."""
 
-    list_display = ("id", "session_link", "owner_name", "kind", "state", "halted_reason", "turns", "took", "created_at")
+    list_display = ("id", "session_link", "owner_name", "kind", "state", "shown_halt", "turns", "took", "created_at")
     list_filter = ("state", "kind")
     list_select_related = ("session__owner",)
     list_defer = ("settings", "usage", "error", "halted_metadata", "session__context", "session__usage")
@@ -29,7 +29,7 @@ class RunAdmin(ReadOnlyAdmin):
         "session_link",
         "kind",
         "state",
-        "halted_reason",
+        "shown_halt",
         "shown_metadata",
         "shown_error",
         "turns",
@@ -42,6 +42,8 @@ class RunAdmin(ReadOnlyAdmin):
         "started_at",
         "ended_at",
     )
+
+    shown_halt = text_column(Run, "halted_reason")
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Those of visible sessions."""

@@ -65,7 +65,7 @@ class SessionAdmin(ReadOnlyAdmin):
     @admin.display(description=_("session"))
     def name(self, session: Session) -> str:
         """Its title, else its id."""
-        return one_line(str(session))
+        return one_line(session.title) or str(session.pk)
 
     @admin.display(description=_("owner"))
     def owner_name(self, session: Session) -> str:

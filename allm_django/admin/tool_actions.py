@@ -12,7 +12,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from allm_django.errors import AllmError
@@ -120,4 +119,4 @@ def _carry_out(admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool],
 
 
 def _label(field: str) -> str:
-    return str(_(Tool._meta.get_field(field).verbose_name))  # type: ignore[union-attr]
+    return str(Tool._meta.get_field(field).verbose_name)  # type: ignore[union-attr]

@@ -33,11 +33,13 @@ def stats_of(names: Iterable[str]) -> Mapping[str, ToolStats]:
         name__in=list(names), created_at__gte=clock.now() - timedelta(days=DAYS)
     ).order_by()
     failed = Count("pk", filter=Q(outcome=Outcome.FAILED) | Q(state=CallState.UNKNOWN))
-    counts = {name: (calls, bad) for name, calls, bad in recent.values_list("name").annotate(Count("pk"), failed)}
+    counted = recent.values_list("name").annotate(calls=Count("pk"), failures=failed)
+    counts = {name: (calls, bad) for name, calls, bad in counted}
     times: dict[str, list[float]] = defaultdict(list)
     timed = recent.filter(started_at__isnull=False, finished_at__isnull=False).order_by("-created_at")
     for name, start, end in timed.values_list("name", "started_at", "finished_at")[:SAMPLE]:
-        times[name].append((end - start).total_seconds())
+        if start and end:
+            times[name].append((end - start).total_seconds())
     return {
         name: ToolStats(calls, bad, median(times[name]) if times[name] else None)
         for name, (calls, bad) in counts.items()

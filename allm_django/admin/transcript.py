@@ -32,6 +32,7 @@ class CallEntry:
 
     call: ToolCall
     title: str
+    why: str
     link: SafeString
     arguments: SafeString | str
     result: SafeString | str
@@ -48,6 +49,8 @@ class MessageEntry:
     message: Message
     text: str
     thinking: str
+    broken: str
+    model: str
     calls: tuple[CallEntry, ...] = ()
 
 
@@ -67,7 +70,7 @@ class Transcript:
         found = list(messages[: PAGE + 1])
         page = found[:PAGE][::-1]
         calls = _Calls.of(page, viewer)
-        entries = tuple(MessageEntry(m, plain(m.text), plain(m.thinking), calls.entries(m)) for m in page)
+        entries = tuple(_message_entry(m, calls.entries(m)) for m in page)
         return cls(entries, page[0].position if len(found) > PAGE else None)
 
 
@@ -108,6 +111,7 @@ class _Calls:
             yield CallEntry(
                 call=call,
                 title=plain(data.get("title") or call.name),
+                why=plain(call.why),
                 link=link_to_key("toolcall", call.pk, call.name),
                 arguments=json_block(arguments_of(call, clear=call.pk in self.clear)),
                 result=json_block(call.content),
@@ -116,3 +120,8 @@ class _Calls:
                 decisions=tuple(self.decisions[call.pk]),
                 steps=tuple(self._entries(self.steps[call.pk])),
             )
+
+
+def _message_entry(message: Message, calls: tuple[CallEntry, ...]) -> MessageEntry:
+    text, thinking, broken, model = map(plain, (message.text, message.thinking, message.broken, message.model))
+    return MessageEntry(message, text, thinking, broken, model, calls)

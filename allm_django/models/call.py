@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from allm_django.core.encode import visible
 from allm_django.core.states import OPEN_STATES, CallState, Outcome
 from allm_django.models.message import Message
 from allm_django.models.run import Run
@@ -94,7 +95,7 @@ class ToolCall(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.state})"
+        return f"{visible(self.name)} ({self.state})"
 
     @property
     def idempotency_key(self) -> str:

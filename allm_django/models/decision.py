@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from allm_django.core.encode import visible
 from allm_django.models.appendonly import AppendOnlyModel
 from allm_django.models.call import ToolCall
 from allm_django.models.session import Session
@@ -44,4 +45,4 @@ class Decision(AppendOnlyModel):
         constraints = (models.UniqueConstraint(fields=("session", "number"), name="allm_decision_number_once"),)
 
     def __str__(self) -> str:
-        return f"{self.who}: {self.verb} {self.name}"
+        return visible(f"{self.who}: {self.verb} {self.name}")

@@ -8,6 +8,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from allm_django.core.encode import visible
 from allm_django.core.types import Limits
 from allm_django.errors import AllmError
 from allm_django.models.fields import check_text_list
@@ -74,7 +75,7 @@ class Engine(models.Model):
         ordering = ("name",)
 
     def __str__(self) -> str:
-        return self.title or self.name
+        return visible(self.title or self.name)
 
     def clean(self) -> None:
         """Check limits, parameters and examples."""

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from allm_django.core.encode import visible
 from allm_django.core.states import SessionStatus
 from allm_django.models.engine import Engine
 
@@ -57,7 +58,7 @@ class Session(models.Model):
         )
 
     def __str__(self) -> str:
-        return self.title or str(self.id)
+        return visible(self.title) or str(self.id)
 
 
 class IdempotencyKey(models.Model):

@@ -10,6 +10,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from allm_django.core.encode import visible
 from allm_django.core.schema import lint
 from allm_django.core.types import ToolSpec, check_tool_name
 from allm_django.errors import AllmError
@@ -89,7 +90,7 @@ class Tool(models.Model):
         )
 
     def __str__(self) -> str:
-        return self.title or self.name
+        return visible(self.title or self.name)
 
     def clean(self) -> None:
         """Check name, schema, verbs and sensitive fields; whether the handler is registered is the store's matter."""

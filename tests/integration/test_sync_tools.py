@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
@@ -44,10 +43,9 @@ weigh_two.__qualname__ = "weigh"
 
 
 @pytest.fixture(autouse=True)
-def synced() -> Iterator[None]:
+def synced() -> None:
     """The rows of the demo's tools."""
     sync_tools()
-    return
 
 
 def test_every_registered_tool_gets_a_row_that_is_as_manual_as_code_says() -> None:

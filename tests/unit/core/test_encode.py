@@ -183,9 +183,9 @@ def test_the_cut_never_falls_inside_a_surrogate_pair() -> None:
 
 
 def test_sensitive_fields_are_masked_by_name_and_by_path() -> None:
-    arguments = {"Card": {"number": 1}, "items": [{"pin": 1, "n": 2}], "pin": 3, "note": None}
+    arguments = {"Card": {"number": 1}, "deep": [{"CARD": 1}], "items": [{"pin": 1, "n": 2}], "pin": 3, "note": None}
     shown = mask(arguments, ["card", "items.pin"])
-    assert shown == {"Card": MASK, "items": [{"pin": MASK, "n": 2}], "pin": 3, "note": None}
+    assert shown == {"Card": MASK, "deep": [{"CARD": MASK}], "items": [{"pin": MASK, "n": 2}], "pin": 3, "note": None}
     assert arguments["Card"] == {"number": 1}
 
 

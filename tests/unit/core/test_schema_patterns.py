@@ -53,6 +53,10 @@ def test_ambiguous_patterns_are_accepted_while_their_bound_is_a_polynomial(text:
     assert bounded(text).cost(USEFUL_LENGTH) <= MAX_STEPS
 
 
+def test_a_pattern_without_a_start_is_tried_from_each_place() -> None:
+    assert bounded("[a-z]+-x").degree == bounded("^[a-z]+-x").degree + 1
+
+
 @pytest.mark.parametrize("text", REFUSED)
 def test_the_rest_is_refused_with_the_way_out(text: str) -> None:
     with pytest.raises(SchemaError, match="pattern"):

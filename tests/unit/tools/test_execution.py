@@ -273,6 +273,24 @@ async def test_the_callers_own_cancellation_passes_through(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert pool.hung == (kind == "sync")
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_for_a_thread_never_starts(
+    pool: HandlerThreads, gate: threading.Event
+) -> None:
+    ran: list[int] = []
+    busy = [pool.submit(gate.wait, WAIT) for _ in range(2)]
+    task = asyncio.create_task(run(pool, lambda arguments: ran.append(1)))
+    await asyncio.sleep(0)  # let it ask for a thread
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    for future in busy:
+        await asyncio.wrap_future(future)
+    await pool.run(lambda: None)
+    assert ran == []
 
 
 async def test_async_handlers_do_not_share_the_thread_of_their_sync_parts(

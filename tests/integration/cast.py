@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import Group, Permission, User
 from django.core.signals import request_started
@@ -105,3 +106,13 @@ class Browser:
     def decide(self, call: ToolCall, verb: str, **more: Any) -> Any:
         """A decision on the call as it was seen."""
         return self.post(f"calls/{call.pk}/decide/", {"verb": verb, "version": call.version, **more})
+
+
+class NoDispatch:
+    """Nobody is woken: the test drives sessions itself (``ALLM["DISPATCH"]``)."""
+
+    def wake(self, session_id: UUID) -> None:
+        """Nothing."""
+
+
+QUIET = {"DISPATCH": f"{__name__}.NoDispatch", "POLL_SECONDS": 600.0}

@@ -17,6 +17,7 @@ MAX_BLANK_ANSWERS = 2
 TOOL_ERROR_EFFECT = "tool_error"
 TERMINAL_EFFECT = "terminal_tool"
 WORD_EFFECT = "halt:"
+BOUNDS = ("", HaltedReason.MAX_TURNS, HaltedReason.LIMIT)  # what comes after halt_when, so the step is checked first
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +105,12 @@ def next_action(snapshot: Snapshot) -> Action:
         return ExecuteCalls(ready)
     if states & {CallState.EXECUTING, CallState.DELEGATED}:
         return AwaitCalls()
-    if reason := halted_reason(snapshot, states):
-        waiting = bool(states & OPEN_STATES)
-        return HaltRun(reason, waiting, _metadata(snapshot, reason))
-    if not snapshot.step_checked:
+    reason = halted_reason(snapshot, states)
+    if reason in BOUNDS and not snapshot.step_checked and not snapshot.blanks:
         return CheckStep()
-    return CallModel(nudge=snapshot.blanks > 0)
+    if not reason:
+        return CallModel(nudge=snapshot.blanks > 0)
+    return HaltRun(reason, bool(states & OPEN_STATES), _metadata(snapshot, reason))
 
 
 def halted_reason(snapshot: Snapshot, states: Iterable[CallState]) -> str:
@@ -117,7 +118,7 @@ def halted_reason(snapshot: Snapshot, states: Iterable[CallState]) -> str:
     open_now = set(states)
     effects = [call.effect for call in snapshot.calls]
     reasons = (
-        (HaltedReason.ERROR, bool(snapshot.error)),
+        (HaltedReason.ERROR, bool(snapshot.error) or snapshot.blanks > MAX_BLANK_ANSWERS),
         (HaltedReason.ASK_USER, CallState.ASKING in open_now),
         (HaltedReason.TOOL_ERROR, TOOL_ERROR_EFFECT in effects),
         (_own_word(effects), bool(_own_word(effects))),
@@ -128,7 +129,6 @@ def halted_reason(snapshot: Snapshot, states: Iterable[CallState]) -> str:
         (HaltedReason.HALT_WHEN, snapshot.halt_when),
         (HaltedReason.MAX_TURNS, snapshot.turns >= snapshot.limits.max_turns),
         (HaltedReason.LIMIT, bool(reached_limit(snapshot))),
-        (HaltedReason.ERROR, snapshot.blanks > MAX_BLANK_ANSWERS),
     )
     return next((str(reason) for reason, applies in reasons if applies), "")
 

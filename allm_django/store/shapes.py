@@ -91,6 +91,7 @@ def call_shape(call: ToolCall, *, masked: bool = True) -> JSONObject:
     arguments = masked_arguments(call.arguments, sensitive)
     title = data.get("title") or call.name
     template = str((data.get("metadata") or {}).get("headline", ""))
+    required = data.get("schema", {}).get("required", ())
     return {
         "id": str(call.id),
         "session": str(call.session_id),
@@ -101,7 +102,7 @@ def call_shape(call: ToolCall, *, masked: bool = True) -> JSONObject:
         "call_id": call.call_id,
         "name": call.name,
         "title": title,
-        "headline": headline(title, arguments, template),
+        "headline": headline(title, arguments, template, required),
         "arguments": arguments,
         "asked_arguments": masked_arguments(call.asked_arguments, sensitive),
         "raw_arguments": MASK if sensitive else call.raw_arguments,

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
+from django.db import connections
 
 from allm_django import runtime, sessions
 from allm_django.chat import consumer, replay
@@ -35,6 +36,7 @@ async def _room(settings: Any) -> AsyncIterator[None]:
     with without_runner():
         yield
     await asyncio.to_thread(tail_check.stop)
+    await sync_to_async(connections.close_all)()
 
 
 @pytest_asyncio.fixture

@@ -12,6 +12,7 @@ import pytest_asyncio
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session as LoginSession
+from django.db import connections
 from django.test import Client
 
 from allm_django import sessions
@@ -32,6 +33,7 @@ async def _room(settings: Any) -> AsyncIterator[None]:
     with without_runner():
         yield
     await asyncio.to_thread(tail_check.stop)
+    await sync_to_async(connections.close_all)()
 
 
 @pytest_asyncio.fixture

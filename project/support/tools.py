@@ -20,6 +20,7 @@ import allm_django as allm
 from project.support.models import HandOver, Order, Refund
 
 MOST = 20
+CENT = Decimal("0.01")
 PAUSE = 0.7  # seconds; the report is slow so that one sees its progress
 Euros = Annotated[
     Decimal, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 100000})
@@ -99,7 +100,7 @@ def refund_order(order_id: int, amount: Euros, reason: str, ctx: allm.ToolContex
         amount: Euros with two decimals, such as 49.50.
         reason: Why, in one sentence; the customer can read it.
     """
-    cents = amount.quantize(Decimal("0.01"))
+    cents = amount.quantize(CENT)
     if amount != cents or cents <= 0:
         raise allm.ToolError(f"{amount} is not an amount; give euros with two decimals, at least 0.01.")
     with transaction.atomic():
@@ -185,4 +186,4 @@ async def weekly_report(ctx: allm.ToolContext) -> dict[str, Any]:
     refunds = Refund.objects.filter(made_at__gte=since)
     totals = await refunds.aaggregate(count=Count("pk"), sum=Sum("amount"))
     ctx.progress(1.0, "Done")
-    return report | {"refunds": totals["count"], "refunded": str(totals["sum"] or Decimal("0.00"))}
+    return report | {"refunds": totals["count"], "refunded": str((totals["sum"] or Decimal(0)).quantize(CENT))}

@@ -115,5 +115,6 @@ async def test_the_weekly_report_counts_and_tells_how_far_it_is(monkeypatch: pyt
         == await Order.objects.filter(status="packed", placed_on__gte=week).acount()
     )
     assert report["refunds"] == await Refund.objects.acount()
+    assert report["refunded"] == f"{sum([refund.amount async for refund in Refund.objects.all()]):.2f}"
     assert told == sorted(told, key=lambda fraction: fraction or 0)
     assert told[-1] == 1

@@ -1,0 +1,1 @@
+"""A host project whose people have UUID keys, log in by e-mail and have no username."""

@@ -1,0 +1,10 @@
+"""The host project's addresses."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("accounts/", include("django.contrib.auth.urls")),
+    path("", include("allm_django.urls")),
+]

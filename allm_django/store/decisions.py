@@ -82,11 +82,11 @@ def decide(
             call = _row(call_id)
             if check is not None:
                 check(call)
+            keys.take(by, key, print_, call_id)
             _refuse_settled(call)
             _refuse_stale(call, wish)
             _refuse_verb(call, wish)
             move = MOVES[wish.verb](call, wish)
-            keys.take(by, key, print_, call_id)
             _carry_out(tx, call, wish, move, by)
             requeue(tx)
     except keys.DuplicateRequestError:

@@ -53,6 +53,12 @@ def take(user: Any, key: str | None, print_: str, object_id: UUID) -> None:
         raise DuplicateRequestError(first or object_id) from None
 
 
+def refuse_duplicate(user: Any, key: str | None, print_: str) -> None:
+    """Raise DuplicateRequestError if a racing resend was first; for use under the session's lock."""
+    if (before := seen(user, key, print_)) is not None:
+        raise DuplicateRequestError(before)
+
+
 def check_key(key: object) -> None:
     """Raise InvalidInputError unless ``key`` is a text of 1 to 200 characters."""
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:

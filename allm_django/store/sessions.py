@@ -72,6 +72,7 @@ def add_reply(session_id: uuid.UUID, text: str, *, user: Any = None, key: str | 
         return Message.objects.get(pk=before)
     try:
         with writing(session_id) as tx:
+            keys.refuse_duplicate(user, key, print_)
             message = _reply(tx, text, user)
             keys.take(user, key, print_, message.id)
     except keys.DuplicateRequestError as duplicate:
@@ -88,6 +89,7 @@ def start_run(
         return
     try:
         with writing(session_id) as tx:
+            keys.take(user, key, print_, session_id)
             _refuse_active(tx)
             last = tx.session.messages.filter(complete=True).order_by("-position").first()
             if last is None:
@@ -95,7 +97,6 @@ def start_run(
             if last.role == Message.Role.ASSISTANT and last.text and not last.calls.exists():
                 raise StateError("The assistant has answered; write a message to go on.", state=tx.session.status)
             queue_run(tx, tx.session.engine, kind)
-            keys.take(user, key, print_, session_id)
     except keys.DuplicateRequestError:
         return
 

@@ -24,8 +24,8 @@ def _no_providers() -> Mapping[str, Callable[[str], Any]]:
 
 @dataclass(slots=True)
 class Environment:
-    """``cleanup`` runs in a handler's thread after each call, ``farewell`` when it ends; ``refuse_sync`` raises where a sync twin can't run;
-    ``providers`` gives the host's own model factories by prefix. Numbers as in ``settings.ALLM``.
+    """``cleanup`` runs in a handler's thread after each call, ``farewell`` when it ends; ``refuse_sync`` raises where
+    a sync twin can't run; ``providers`` gives the host's own model factories. Numbers as in ``settings.ALLM``.
     """
 
     cleanup: Callable[[], None] = _nothing
@@ -46,3 +46,10 @@ def threads() -> HandlerThreads:
     return HandlerThreads(
         environment.handler_threads(), environment.spare_threads(), environment.cleanup, farewell=environment.farewell
     )
+
+
+def close_threads() -> None:
+    """End the pool, if there is one; the next use makes a new one. Never waits for a handler."""
+    if threads.cache_info().currsize:
+        threads().close()
+        threads.cache_clear()

@@ -23,7 +23,9 @@ def ensure_started() -> None:
 
 
 def shutdown(timeout: float = 10.0) -> None:
-    """Stop this process's runner cleanly; harmless if there is none. ``timeout`` in seconds."""
+    """Stop this process's runner and its threads cleanly; harmless if there is none. ``timeout`` in seconds."""
+    from allm_django.loop.environment import close_threads
     from allm_django.runtime.runner import runner
 
     runner.shutdown(timeout)
+    close_threads()

@@ -1,0 +1,23 @@
+"""Fixtures of the tests with the real runner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from allm_django import runtime
+from allm_django.loop import points
+from tests.integration.driving import until
+
+
+@pytest.fixture
+def running(transactional_db: None, settings: Any) -> Iterator[None]:
+    """The runner of this process, quick to notice things; stopped afterwards, with all its threads."""
+    settings.ALLM = {"POLL_SECONDS": 0.05, "RENEW_SECONDS": 0.05, "SWEEP_SECONDS": 0.05, "CANCEL_GRACE_SECONDS": 0.2}
+    yield
+    points.hook = None
+    runtime.shutdown()
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("allm-")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from allm_django.core.encode import to_json, to_text
@@ -64,20 +64,36 @@ def message_from_json(data: Any, field: str = "message") -> Message:
         raise HistoryError(
             f"{field}.role: {role!r} is not one of system, user, assistant, tool.", field=f"{field}.role"
         )
-    calls = tuple(
-        ToolCall(str(call["id"]), str(call["name"]), call.get("arguments"), call.get("raw", ""))
-        for call in data.get("calls", ())
-    )
+    calls = _kind(data.get("calls") or [], (list, tuple), "a list", f"{field}.calls")
+    usage = _kind(data.get("usage"), (dict, type(None)), "an object", f"{field}.usage")
     return Message(
         role,
         _text(data.get("content", ""), f"{field}.content"),
-        calls,
-        data.get("tool_call_id"),
+        tuple(_call_from_json(call, f"{field}.calls.{index}") for index, call in enumerate(calls)),
+        _kind(data.get("tool_call_id"), (str, type(None)), "text", f"{field}.tool_call_id"),
         bool(data.get("is_error", False)),
-        data.get("dump"),
+        _kind(data.get("dump"), (dict, type(None)), "an object", f"{field}.dump"),
         bool(data.get("complete", True)),
-        Usage.from_json(data["usage"]) if "usage" in data else None,
-        str(data.get("thinking", "")),
+        None if usage is None else Usage.from_json(usage),
+        _text(data.get("thinking", ""), f"{field}.thinking"),
+    )
+
+
+def messages_from_json(messages: Any) -> tuple[Message, ...]:
+    """A conversation from Messages and their JSON forms. Raises HistoryError naming the place."""
+    if isinstance(messages, (str, bytes, Message, Mapping)) or not isinstance(messages, Iterable):
+        kind = type(messages).__name__
+        raise HistoryError(f"messages: {kind} given; a list of messages is needed.", field="messages")
+    return tuple(message_from_json(message, f"messages.{index}") for index, message in enumerate(messages))
+
+
+def _call_from_json(data: Any, field: str) -> ToolCall:
+    _kind(data, dict, "an object", field)
+    return ToolCall(
+        _text(data.get("id"), f"{field}.id"),
+        _text(data.get("name"), f"{field}.name"),
+        _kind(data.get("arguments"), (dict, type(None)), "an object", f"{field}.arguments"),
+        _text(data.get("raw", ""), f"{field}.raw"),
     )
 
 
@@ -137,6 +153,10 @@ def _refuse_missing(open_ids: dict[str, bool]) -> None:
 
 
 def _text(value: Any, field: str) -> str:
-    if not isinstance(value, str):
-        raise HistoryError(f"{field}: {type(value).__name__} given; text is needed.", field=field)
+    return str(_kind(value, str, "text", field))
+
+
+def _kind(value: Any, kinds: type | tuple[type, ...], wanted: str, field: str) -> Any:
+    if not isinstance(value, kinds):
+        raise HistoryError(f"{field}: {type(value).__name__} given; {wanted} is needed.", field=field)
     return value

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from allm_django.core import events
-from allm_django.core.history import check_history, message_from_json
+from allm_django.core.history import check_history, messages_from_json
 from allm_django.core.policy import Offer
 from allm_django.core.schema import lint
 from allm_django.core.states import HaltedReason
@@ -23,7 +24,7 @@ from allm_django.loop.options import LoopOptions
 from allm_django.loop.results import ChatResult, Fold, StepResult
 from allm_django.providers.base import Model
 from allm_django.providers.resolve import resolve_model
-from allm_django.tools.registry import spec_of, unique
+from allm_django.tools.registry import bind, spec_of, unique
 
 T = TypeVar("T")
 
@@ -85,7 +86,7 @@ def stream(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Op
 
 async def achat(engine: EngineSpec, messages: Sequence[Message], **options: Unpack[Options]) -> ChatResult:
     """The async twin of :func:`chat`."""
-    folded = Fold(_messages(messages))
+    folded = Fold(messages_from_json(messages))
     async for event in astream(engine, messages, **options):
         folded.add(event)
     return folded.result()
@@ -134,7 +135,7 @@ def prepare(
     if wrong := sorted(set(options) - set(Options.__annotations__)):
         known = ", ".join(sorted(Options.__annotations__))
         raise InvalidInputError(f"{wrong[0]}: not an option; known are {known}.", field=wrong[0])
-    history = _messages(messages)
+    history = messages_from_json(messages)
     check_history(history)
     offer = _offer(engine, options)
     halt_when = options.get("halt_when") or engine.halt_when
@@ -145,7 +146,7 @@ def prepare(
         limits=_limits(engine, options),
         system=engine.system,
         tool_choice=_tool_choice(options.get("tool_choice", engine.tool_choice), offer),
-        params={**engine.params, **options.get("params", {})},
+        params={**engine.params, **_params(options)},
         context=engine.context if context is UNSET else context,
         engine=engine.name,
         asks_halt_when=halt_when is not None,
@@ -157,7 +158,7 @@ def prepare(
         halt_when=_function(halt_when, "halt_when"),
         encoder=_function(options.get("encoder") or engine.encoder, "encoder"),
         executor=_function(options.get("executor") or engine.executor, "executor"),
-        max_parallel=options.get("max_parallel", engine.max_parallel),
+        max_parallel=_positive(options.get("max_parallel", engine.max_parallel), "max_parallel"),
     )
     model = resolve_model(engine.model, keys=options.get("keys"), registry=environment.providers())
     return MemoryJournal(setup), model, loop_options
@@ -176,10 +177,19 @@ def _offer(engine: EngineSpec, options: Options) -> Offer:
     extra = [spec_of(tool) for tool in options.get("tools") or ()]
     unique(own)
     unique(extra)
-    specs = replace_tools(own, extra)
+    specs = [_with_handler(spec) for spec in replace_tools(own, extra)]
     for spec in specs:
         lint(spec.schema, field=f"tools.{spec.name}.schema")
     return Offer({spec.name: spec for spec in specs}, mode, engine.terminal_tool)
+
+
+def _with_handler(spec: ToolSpec) -> ToolSpec:
+    """``spec`` with a handler that can be called: registered keys looked up (T06), wrong signatures refused (T08)."""
+    if isinstance(spec.handler, str):
+        spec = replace(spec, handler=spec_of(spec.handler).handler)
+    if spec.handler is not None:
+        bind(spec.handler)
+    return spec
 
 
 def _limits(engine: EngineSpec, options: Options) -> Limits:
@@ -191,8 +201,21 @@ def _limits(engine: EngineSpec, options: Options) -> Limits:
     return Limits(**bounds)
 
 
-def _tool_choice(choice: str, offer: Offer) -> str:
-    if choice not in ("auto", "none", "required") and choice not in offer.tools:
+def _params(options: Options) -> JSONObject:
+    params: Any = options.get("params") or {}
+    if not isinstance(params, Mapping):
+        raise InvalidInputError(f"params: {type(params).__name__} given; a mapping is needed.", field="params")
+    return dict(params)
+
+
+def _positive(value: Any, field: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(f"{field}: {value!r} given; a whole number of at least 1 is needed.", field=field)
+    return value
+
+
+def _tool_choice(choice: Any, offer: Offer) -> str:
+    if not isinstance(choice, str) or (choice not in ("auto", "none", "required") and choice not in offer.tools):
         raise InvalidInputError(
             f"tool_choice: {choice!r} is neither auto, none, required nor a tool on offer.", field="tool_choice"
         )
@@ -211,13 +234,6 @@ def _function(value: Any, field: str) -> Any:
     if value is None or callable(value):
         return value
     raise InvalidInputError(f"{field}: {type(value).__name__} given; a function is needed.", field=field)
-
-
-def _messages(messages: Sequence[Message]) -> tuple[Message, ...]:
-    if isinstance(messages, (str, bytes, Message, Mapping)):
-        kind = type(messages).__name__
-        raise InvalidInputError(f"messages: {kind} given; a list of messages is needed.", field="messages")
-    return tuple(message_from_json(message, f"messages.{index}") for index, message in enumerate(messages))
 
 
 def _refuse_loop(twin: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from allm_django.core import events
+from allm_django.core.history import messages_from_json
 from allm_django.core.states import HaltedReason
 from allm_django.core.types import JSONObject, Message, ToolCall, Usage
 
@@ -40,8 +41,9 @@ class StepResult:
 class ChatResult:
     """The end of a loop. ``messages`` is the whole conversation, ready to be sent again (L08).
 
-    ``metadata["manual_tool_calls"]`` lists the pending ToolCalls in order (L04); ``metadata["questions"]`` all open
-    questions; ``metadata["error"]`` what went wrong, ``metadata["limit"]`` which bound was reached.
+    ``text`` is that of the last answer which this loop got. ``metadata["manual_tool_calls"]`` lists the pending
+    ToolCalls in order (L04); ``metadata["questions"]`` all open questions; ``metadata["error"]`` what went wrong,
+    ``metadata["limit"]`` which bound was reached.
     """
 
     messages: tuple[Message, ...]
@@ -91,10 +93,9 @@ class Fold:
     def result(self) -> ChatResult:
         """The result of all that was added."""
         first = self.questions[0] if self.questions else None
-        text = next((m.content for m in reversed(self.messages) if m.role == "assistant" and m.complete), "")
         return ChatResult(
             tuple(self.messages),
-            text,
+            self.steps[-1].text if self.steps else "",
             self.halt.reason if self.halt else "",
             tuple(self.steps),
             sum((step.usage for step in self.steps), Usage()),
@@ -115,7 +116,7 @@ class Fold:
 
 def fold(messages: Sequence[Message], stream: Iterable[events.StreamEvent]) -> ChatResult:
     """The result that a stream of events over ``messages`` amounts to."""
-    folded = Fold(messages)
+    folded = Fold(messages_from_json(messages))
     for event in stream:
         folded.add(event)
     return folded.result()

@@ -15,6 +15,8 @@ from allm_django.core.states import Outcome
 from allm_django.core.types import JSONObject
 from allm_django.loop.journal import StartedCall
 from allm_django.loop.options import LoopOptions
+from allm_django.tools.binding import check_kind
+from allm_django.tools.context import ToolContext
 from allm_django.tools.execution import Execution, execute
 from allm_django.tools.registry import BoundHandler
 from allm_django.tools.threads import SyncExecutor
@@ -58,29 +60,39 @@ async def run_handler(
 
 async def run_function(threads: SyncExecutor, function: Callable[..., Any], *args: Any) -> Any:
     """Call a host's function, async or not, off the loop; what it raises passes through."""
-    if inspect.iscoroutinefunction(function):
+    if check_kind(function):
         return await function(*args)
-    return await threads.run(function, *args)
+    answer = await threads.run(function, *args)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _bound(started: StartedCall, options: LoopOptions) -> BoundHandler | None:
     """The handler, wrapped in the engine's own executor if it has one (T25)."""
     if started.handler is None or options.executor is None:
         return started.handler
-    executor, call = options.executor, started.handler.call
-    return BoundHandler(
-        call=lambda arguments, context: executor(call, arguments, context),
-        is_async=inspect.iscoroutinefunction(executor),
-    )
+    executor, handler = options.executor, started.handler
+    if not (handler.is_async or check_kind(executor)):
+        return BoundHandler(lambda arguments, context: executor(handler.call, arguments, context), is_async=False)
+
+    async def call(arguments: JSONObject, context: ToolContext) -> Any:
+        result = executor(handler.call, arguments, context)
+        return await result if inspect.isawaitable(result) else result
+
+    return BoundHandler(call, is_async=True)
 
 
 async def _ask_policy(
     started: StartedCall, settlement: Settlement, policy: Callable[..., Any], threads: SyncExecutor
 ) -> Settlement:
-    """The engine's function on an error: a replacement result or Halt; its own failure halts (T19)."""
+    """The engine's function on an error: a replacement result or Halt; its own failure halts (T19).
+
+    The very result it was given, returned, stays as it is.
+    """
     assert settlement.result is not None
     try:
         answer = await run_function(threads, policy, started.call, settlement.result)
+        if answer is settlement.result:
+            return settlement
         if isinstance(answer, Halt):
             value = to_json(answer.value)
             content = settlement.result.content if value is None else to_text(value)

@@ -29,6 +29,10 @@ from allm_django.runtime.tail import Cursor, tail_check
 logger = logging.getLogger("allm_django.chat")
 
 
+class ClientGoneError(Exception):
+    """The client went while a frame was on its way to it."""
+
+
 class NewsConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
     """A socket of this project. It asks the database when it opens and when it replays, never per frame.
 
@@ -60,6 +64,15 @@ class NewsConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
                 await await_many_dispatch([receive], self.dispatch)
         finally:
             self._release()
+
+    async def dispatch(self, message: Any) -> None:
+        """Three kinds of messages are known. Unlike Channels' own, this asks the database's thread for none of them."""
+        if message["type"] == "websocket.connect":
+            await self.connect()
+        elif message["type"] == "websocket.receive":
+            await self.receive(message.get("text"), message.get("bytes"))
+        elif message["type"] == "websocket.disconnect":
+            raise StopConsumer
 
     async def connect(self) -> None:
         """Let the client in, or say by a close code why not. A foreign or missing Origin is not let in to hear it."""
@@ -109,17 +122,16 @@ class NewsConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             self.ending = True
             self.closer = self.loop.create_task(self._close(code))
 
-    async def disconnect(self, code: int) -> None:
-        """The client is gone."""
-        self._release()
-
     async def serve(self, news: Sequence[News]) -> None:
         """Send what is new. Called by the one sending task."""
         raise NotImplementedError
 
     async def put(self, frame: str) -> None:
-        """Send one frame; returns when the server has taken it."""
-        await self.base_send({"type": "websocket.send", "text": frame})
+        """Send one frame; returns when the server has taken it. Raises ClientGoneError."""
+        try:
+            await self.base_send({"type": "websocket.send", "text": frame})
+        except Exception as error:  # each server has its own
+            raise ClientGoneError from error
 
     def _take(self, text: str | None, data: bytes | None) -> Close | None:
         frame = data or b"" if text is None else text.encode("utf-8", "surrogatepass")
@@ -148,9 +160,11 @@ class NewsConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             await self.serve(await self.subscriber.next())
 
     def _sender_done(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A socket's sending failed; it is closed.", exc_info=error)
-            self.end(Close.FAILED)
+        error = None if task.cancelled() else task.exception()
+        if error is None or isinstance(error, ClientGoneError):
+            return  # the server tells of its end by a message of its own
+        logger.error("A socket's sending failed; it is closed.", exc_info=error)
+        self.end(Close.FAILED)
 
     async def _close(self, code: int) -> None:
         if self.sender is not None and not self.sender.done():

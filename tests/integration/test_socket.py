@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,13 +18,14 @@ from django.db import connections
 from allm_django import runtime, sessions
 from allm_django.chat import consumer, replay
 from allm_django.models import Message, Session
+from allm_django.providers.scripted import hold
 from allm_django.runtime.hub import Subscriber, hub
 from allm_django.runtime.news import INBOX, event_news, inbox_news, progress_news, session_topic, text_news
 from allm_django.runtime.tail import tail_check
 from allm_django.testing import ScriptedModel, call, drive, open_calls, say
 from tests.integration.cast import QUIET, Browser, a_tool, an_engine, person, without_runner
 from tests.integration.fold import Fold, differences
-from tests.integration.sockets import Socket, open_socket
+from tests.integration.sockets import Socket, application, login, open_socket
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
@@ -263,26 +265,41 @@ async def test_a_new_wait_nudges_the_inbox(ann: User, session: Session) -> None:
         assert await socket.frame() == {"type": "inbox"}
 
 
-async def test_the_runners_own_stream_arrives_whole(ann: User, settings: Any) -> None:
-    settings.ALLM = {"FLUSH_SECONDS": 0.005, "POLL_SECONDS": 0.5}
-    text = "Grüße 𝄞 an alle! " * 40
-    model = ScriptedModel([say(text)], delay=0.001)
+async def test_the_runners_own_stream_arrives_whole_for_who_watches_and_who_comes_in_the_midst(
+    ann: User, settings: Any
+) -> None:
+    settings.ALLM = {"FLUSH_SECONDS": 0.005}
+    parts = ["Grüße 𝄞", " an alle!", " Ende."]
+    holds = [threading.Event(), threading.Event()]
+    model = ScriptedModel([[say(parts[0]), hold(holds[0]), say(parts[1]), hold(holds[1]), say(parts[2])]])
     engine = await on_database(an_engine)("live", model=model.id)
     session = await sessions.astart(engine, user=ann)
-    fold = Fold.empty()
+    path = f"sessions/{session.pk}/"
     try:
-        async with open_socket(f"sessions/{session.pk}/", ann) as socket:
-            fold.apply_all(await socket.hello())
+        async with open_socket(path, ann) as one, open_socket(path, ann) as two:
+            first = Fold.empty().apply_all(await one.hello())
             await sessions.areply(session, "Go.", user=ann)
-            texts = 0
-            while fold.session.get("status") != "completed":
-                frame = await socket.frame()
-                texts += frame["type"] == "text"
-                fold.apply(frame)
+            await until(first, one, parts[0])
+            holds[0].set()
+            await until(first, one, parts[0] + parts[1])
+            second = Fold.empty().apply_all(await two.hello())
+            assert [row["text"] for row in second.messages.values()] == ["Go.", parts[0] + parts[1]]
+            holds[1].set()
+            for fold, socket in ((first, one), (second, two)):
+                while fold.session["status"] != "completed":
+                    fold.apply(await socket.frame())
     finally:
+        for event in holds:
+            event.set()
         await asyncio.to_thread(runtime.shutdown)
-    assert texts > 1
-    assert [row["text"] for row in fold.messages.values()] == ["Go.", text]
+    for fold in (first, second):
+        assert [row["text"] for row in fold.messages.values()] == ["Go.", "".join(parts)]
+
+
+async def until(fold: Fold, socket: Socket, text: str) -> None:
+    """Take frames until the last message reads so."""
+    while not fold.messages or [*fold.messages.values()][-1]["text"] != text:
+        fold.apply(await socket.frame())
 
 
 async def test_a_socket_leaves_nothing_behind(ann: User, session: Session) -> None:
@@ -306,12 +323,30 @@ async def test_a_failing_database_closes_the_socket_so_that_the_client_comes_aga
         assert await socket.closed() == 1011
 
 
+async def test_a_client_that_goes_while_a_frame_is_on_its_way_is_no_error(
+    ann: User, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "websocket.send":
+            tried.set()
+            raise OSError("gone")
+
+    wire = Socket(f"sessions/{session.pk}/", await on_database(login)(ann)).wire
+    messages: asyncio.Queue[Any] = asyncio.Queue()
+    serving = asyncio.create_task(application(wire.scope, messages.get, send))
+    await messages.put({"type": "websocket.connect"})
+    await messages.put({"type": "websocket.receive", "text": '{"type": "hello"}'})
+    await tried.wait()
+    await messages.put({"type": "websocket.disconnect", "code": 1006})
+    await serving
+    assert [record for record in caplog.records if record.name == "allm_django.chat"] == []
+    assert hub.topics() == []
+
+
 async def test_the_path_decides_what_is_watched(ann: User, session: Session) -> None:
-    socket = Socket(f"sessions/{session.pk}/?session={uuid.uuid4()}", await on_database(lambda: _client(ann))())
+    socket = Socket(f"sessions/{session.pk}/?session={uuid.uuid4()}", await on_database(login)(ann))
     assert await socket.connect()
     assert numbers(await socket.hello())[-1] == session.event_count
     await socket.leave()
-
-
-def _client(user: User) -> Any:
-    return Browser(user).client

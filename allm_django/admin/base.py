@@ -116,6 +116,7 @@ class ReadOnlyAdmin(ToldAdmin):
 
     paginator = BoundedPaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER  # they count all rows
     list_per_page = 50
     list_max_show_all = 200
     sortable_by = ()

@@ -33,7 +33,7 @@ LONG_COLUMNS = (
 class CallAdmin(ReadOnlyAdmin):
     """The newest first. Sensitive arguments are masked in the list, always."""
 
-    list_display: ClassVar[tuple[str, ...]] = (
+    list_display: tuple[str, ...] = (
         "shown_name",
         "shown_arguments",
         "state",

@@ -10,6 +10,8 @@ from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext as _
 
+MAX_DEPTH = 200  # far more than any schema may have, far less than what makes Python stumble
+
 
 class JSONTextField(forms.JSONField):
     """JSON in a text area. A name that stands twice, NaN and syntax errors are refused, with line and column."""
@@ -22,7 +24,7 @@ class JSONTextField(forms.JSONField):
         """The value; empty text is the field's empty value."""
         if value in self.empty_values or not isinstance(value, str):
             return super().to_python(value)
-        _read(value)
+        _check_depth(_read(value))
         return super().to_python(value)
 
     def bound_data(self, data: Any, initial: Any) -> Any:
@@ -31,7 +33,7 @@ class JSONTextField(forms.JSONField):
 
     def prepare_value(self, value: Any) -> Any:
         """Indented, letters as they are."""
-        if isinstance(value, InvalidJSONInput):
+        if value is None or isinstance(value, InvalidJSONInput):
             return value
         return json.dumps(value, ensure_ascii=False, indent=2)
 
@@ -46,6 +48,19 @@ def _read(text: str) -> Any:
         ) from error
     except RecursionError as error:
         raise ValidationError(_("Nested too deeply.")) from error
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _level in range(MAX_DEPTH):
+        level = [
+            item
+            for container in level
+            if isinstance(container, (dict, list))
+            for item in (container.values() if isinstance(container, dict) else container)
+        ]
+    if level:
+        raise ValidationError(_("Nested too deeply."))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from allm_django import access
 from allm_django.admin.base import StoreAdmin
@@ -56,7 +57,7 @@ class ToolAdmin(StoreAdmin):
 
     form = ToolForm
     object_history_template = "admin/allm_django/tool/object_history.html"
-    list_display = ("name", "shown_title", "health", "enabled", "manual", "calls", "failures", "median")
+    list_display = ("name", "shown_title", "health", "enabled", "manual", "week")
     list_editable = ("enabled", "manual")
     list_filter = ("enabled", "manual", "engines")
     search_fields = ("name", "title", "description", "handler")
@@ -131,20 +132,16 @@ class ToolAdmin(StoreAdmin):
             format_html('<span class="help allm-why">{}</span>', health.text) if health.text else "",
         )
 
-    @admin.display(description=_("calls, 7 days"))
-    def calls(self, tool: Any) -> int:
-        """How often it was called."""
-        return int(tool.stats.calls)
-
-    @admin.display(description=_("failures"))
-    def failures(self, tool: Any) -> int:
-        """How often it failed, or may have."""
-        return int(tool.stats.failures)
-
-    @admin.display(description=_("median time"))
-    def median(self, tool: Any) -> str:
-        """Of its latest runs."""
-        return duration(tool.stats.median)
+    @admin.display(description=_("last 7 days"))
+    def week(self, tool: Any) -> str:
+        """Calls, failures, and the median time of its latest runs."""
+        figures: ToolStats = tool.stats
+        words = [ngettext("%(n)d call", "%(n)d calls", figures.calls) % {"n": figures.calls}] if figures.calls else []
+        if figures.failures:
+            words.append(_("%(n)d failed") % {"n": figures.failures})
+        if figures.median is not None:
+            words.append(duration(figures.median))
+        return ", ".join(words) or "–"
 
     # The form
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from allm_django.admin.fields import JSONTextField, TextListField
 from allm_django.errors import InvalidInputError
 from allm_django.models import Tool
-from allm_django.models.tool import VERBS
+from allm_django.models.tool import VERBS, default_schema, default_verbs
 from allm_django.store.tool_floor import check_floor
 from allm_django.tools.registry import ToolDefinition, registry
 
@@ -60,10 +60,16 @@ class ToolForm(FlooredForm):
     handler = forms.ChoiceField(
         required=False, label=gettext_lazy("Handler"), help_text=gettext_lazy("One of those that code registered.")
     )
-    schema = JSONTextField(rows=16, label=gettext_lazy("Schema"), help_text=Tool._meta.get_field("schema").help_text)
-    metadata = JSONTextField(required=False, empty_value={}, label=gettext_lazy("Metadata"))
+    schema = JSONTextField(
+        rows=16,
+        initial=default_schema,
+        label=gettext_lazy("Schema"),
+        help_text=Tool._meta.get_field("schema").help_text,
+    )
+    metadata = JSONTextField(required=False, initial=dict, label=gettext_lazy("Metadata"))
     verbs = forms.MultipleChoiceField(
         choices=[(verb, VERB_LABELS[verb]) for verb in VERBS],
+        initial=default_verbs,
         widget=forms.CheckboxSelectMultiple,
         label=gettext_lazy("Verbs"),
         help_text=gettext_lazy("What a person may do with a call that waits."),

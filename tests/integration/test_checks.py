@@ -21,6 +21,7 @@ from allm_django.models import Tool
 from allm_django.tools.registry import Registry
 from tests.integration.admin_rows import LOOKUP, REFUND, make_tool
 
+pytestmark = pytest.mark.django_db  # Django's own checks may look at the database
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"
 ON_SQLITE = pytest.mark.skipif(connection.vendor != "sqlite", reason="about SQLite")
 
@@ -112,8 +113,9 @@ def test_discovery_takes_the_settings_modules_once_and_never_our_own_package(set
     assert discovery.tool_modules() == ["project.support.tools"]
 
 
-def test_discovery_makes_no_query() -> None:
-    discovery.discover(Registry())  # pytest-django refuses any query without its mark
+def test_discovery_makes_no_query(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        discovery.discover(Registry())
 
 
 def test_another_database_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +130,6 @@ def test_deferred_transactions_on_sqlite_are_a_warning(monkeypatch: pytest.Monke
 
 
 @ON_SQLITE
-@pytest.mark.django_db
 @pytest.mark.parametrize(("mode", "ids"), [("DELETE", ["W002"]), ("WAL", [])])
 def test_sqlite_without_write_ahead_log_is_a_warning(
     mode: str, ids: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -148,7 +149,6 @@ def test_sqlite_without_write_ahead_log_is_a_warning(
         other.close()
 
 
-@pytest.mark.django_db
 @pytest.mark.both_databases
 def test_rows_that_code_does_not_know_or_allow_are_errors_only_when_the_database_is_checked() -> None:
     make_tool("good")
@@ -164,14 +164,12 @@ def test_rows_that_code_does_not_know_or_allow_are_errors_only_when_the_database
     assert sorted(run(databases=["default"])) == ["E010", "E011"]
 
 
-@pytest.mark.django_db
 def test_a_disabled_row_without_code_is_no_error() -> None:
     make_tool("gone")
     Tool.objects.filter(name="gone").update(handler="gone.away", enabled=False)
     assert ours.check_rows(databases=["default"]) == []
 
 
-@pytest.mark.django_db
 def test_a_row_that_newer_code_explains_is_a_warning_so_that_migrate_goes_on() -> None:
     former = {"handler": LOOKUP, "fingerprint": "of former code"}
     make_tool("old", schema={"type": "object"})

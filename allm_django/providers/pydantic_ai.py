@@ -84,7 +84,7 @@ class PydanticAIModel:
 
     async def _load_bridge(self) -> ModuleType:
         try:
-            return _loaded.get(BRIDGE) or await asyncio.to_thread(_load_bridge)
+            return _loaded[BRIDGE] if BRIDGE in _loaded else await asyncio.to_thread(_load_bridge)
         except ImportError as error:
             raise missing_extra(self._kind, self.id) from error
 
@@ -94,8 +94,7 @@ _loaded: dict[str, ModuleType] = {}  # not sys.modules: there a module is found 
 
 def _load_bridge() -> ModuleType:
     """Import the library: a second or more the first time, so in a thread."""
-    _loaded[BRIDGE] = importlib.import_module(BRIDGE)
-    return _loaded[BRIDGE]
+    return _loaded.setdefault(BRIDGE, importlib.import_module(BRIDGE))
 
 
 def missing_extra(kind: Kind, id: str) -> MissingExtraError:

@@ -55,20 +55,24 @@ def resolve_model(
     The key is ``keys[provider]``, else that of the environment variable ``api_key_env`` (default: the provider's
     usual one). It is looked for when a stream starts: a missing key is a ProviderError there.
 
-    Raises ConfigurationError for an unknown prefix or a bad URL, MissingExtraError if the provider's library is
-    not installed.
+    Raises ConfigurationError (``info["field"]``: model or base_url) for an unknown prefix or a bad URL,
+    MissingExtraError if the provider's library is not installed.
     """
     if not isinstance(model, str):
         return _checked(model, "model")
     prefix, colon, name = model.partition(":")
     if not colon or not prefix or not name.strip():
-        raise ConfigurationError(f'model: {model!r} is not of the form "prefix:name". {_known(registry)}')
+        raise ConfigurationError(
+            f'model: {model!r} is not of the form "prefix:name". {_known(registry)}', field="model"
+        )
     if registry and prefix in registry:
         return _checked(registry[prefix](name), f"the model that {prefix!r} is registered for")
     if prefix == "scripted":
         return _scripted(model)
     if prefix not in KINDS:
-        raise ConfigurationError(f"model: {model!r} has the unknown prefix {prefix!r}. {_known(registry)}")
+        raise ConfigurationError(
+            f"model: {model!r} has the unknown prefix {prefix!r}. {_known(registry)}", field="model"
+        )
     return _real(model, KINDS[prefix], keys or {}, base_url, api_key_env)
 
 
@@ -78,7 +82,9 @@ def _real(id: str, kind: Kind, keys: Mapping[str, str], base_url: str | None, ap
     if kind.needs_base_url:
         base_url = base_url or os.environ.get(BASE_URL_ENV)
         if not base_url:
-            raise ConfigurationError(f"model: {id!r} needs a base URL; set one, or {BASE_URL_ENV} in the environment.")
+            raise ConfigurationError(
+                f"model: {id!r} needs a base URL; set one, or {BASE_URL_ENV} in the environment.", field="base_url"
+            )
     if base_url:
         _check_url(base_url)
     key_env = api_key_env or kind.key_env
@@ -91,7 +97,7 @@ def _real(id: str, kind: Kind, keys: Mapping[str, str], base_url: str | None, ap
 def _scripted(id: str) -> Model:
     found = find_scripted(id)
     if found is None:
-        raise ConfigurationError(f"model: there is no scripted model {id!r} in this process (any more).")
+        raise ConfigurationError(f"model: there is no scripted model {id!r} in this process (any more).", field="model")
     return found
 
 
@@ -99,7 +105,8 @@ def _checked(model: object, what: str) -> Model:
     if not isinstance(model, Model):
         raise ConfigurationError(
             f'{what}: {type(model).__name__} given; an id such as "openai:gpt-5-mini", or an object with an id '
-            "and a stream method, is needed."
+            "and a stream method, is needed.",
+            field="model",
         )
     return model
 
@@ -107,7 +114,9 @@ def _checked(model: object, what: str) -> Model:
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-        raise ConfigurationError("base_url: an http or https URL without a user name or password is needed.")
+        raise ConfigurationError(
+            "base_url: an http or https URL without a user name or password is needed.", field="base_url"
+        )
 
 
 def _is_installed(library: str) -> bool:

@@ -52,16 +52,20 @@ class Server:
     """Answers the scripted replies in order, the last one again and again."""
 
     def __init__(self) -> None:
-        self.replies: list[Reply] = []
-        self.seen: list[Seen] = []
-        self.connections = 0
-        self.arrived: queue.Queue[str] = queue.Queue()
-        self.left: queue.Queue[str] = queue.Queue()  # paths whose client left before the end
+        self.forget()
         self.url = ""
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    def forget(self) -> None:
+        """Begin anew: the next test."""
+        self.replies: list[Reply] = []
+        self.seen: list[Seen] = []
+        self.connections = 0
+        self.arrived: queue.Queue[str] = queue.Queue()
+        self.left: queue.Queue[str] = queue.Queue()  # paths whose client left before the end
 
     def answer(self, *replies: Reply | Sequence[Any]) -> None:
         """What the next requests get."""
@@ -114,10 +118,14 @@ class Server:
         self.seen.append(Seen(path, headers, json.loads(body or b"null")))
         self.arrived.put(path)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        left = self.left  # this test's, even if the client leaves after it
         writer.write(_head(reply))
-        return await self._send(reply, path, reader, writer)
+        whole = await self._send(reply, reader, writer)
+        if HANG in reply.body:
+            left.put(path)
+        return whole
 
-    async def _send(self, reply: Reply, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _send(self, reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         for piece in reply.body:
             if piece is DROP:
                 await writer.drain()
@@ -126,7 +134,6 @@ class Server:
             if piece is HANG:
                 with suppress(ConnectionError):
                     await reader.read()
-                self.left.put(path)
                 return False
             writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             await writer.drain()
@@ -181,7 +188,7 @@ def chat_text(*texts: str, **usage: Any) -> list[bytes]:
 
 def claude(*blocks: tuple[dict[str, Any], Sequence[dict[str, Any]]], stop: str | None = "end_turn") -> list[bytes]:
     """A whole Anthropic answer; each block is its start and its deltas."""
-    message = {
+    message: dict[str, Any] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",

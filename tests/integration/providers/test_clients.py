@@ -70,7 +70,7 @@ async def test_one_loop_keeps_its_connection(server: Server) -> None:
     for _ in range(3):
         await read(model_at(server, "openai"))
     assert len(server.seen) == 3
-    assert server.connections == 1
+    assert server.connections <= 1  # or none: that of another test is still open
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from allm_django.errors import ProviderError
 from allm_django.providers.assembly import Assembly
-from allm_django.providers.base import CallDelta, Finished, RawCall, TextDelta, ThinkingDelta
+from allm_django.providers.base import CallDelta, Delta, Finished, RawCall, TextDelta, ThinkingDelta
 
 
 def test_text_and_thinking_grow_apart() -> None:
@@ -28,10 +28,10 @@ def test_interleaved_calls_are_kept_apart_in_the_order_they_began() -> None:
 
 
 def test_an_answer_is_partial_until_its_end() -> None:
-    assembly = Assembly([TextDelta("Hi"), CallDelta(0, "a", "look", '{"q"')])
-    assert assembly.finished is None
+    pieces: list[Delta] = [TextDelta("Hi"), CallDelta(0, "a", "look", '{"q"')]
+    assert Assembly(pieces).finished is None
     end = Finished(text="Hi", calls=(RawCall("a", "look", '{"q": 1}'),))
-    assembly.add(end)
+    assembly = Assembly([*pieces, end])
     assert assembly.finished is end
     assert assembly.calls == end.calls
 

@@ -64,7 +64,7 @@ def test_what_a_registered_function_returns_is_checked() -> None:
 def test_a_compatible_server_needs_a_base_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ALLM_BASE_URL", raising=False)
     with pytest.raises(ConfigurationError, match="ALLM_BASE_URL"):
-        resolve_model("compatible:x")
+        resolve_model("compatible:base")
     monkeypatch.setenv("ALLM_BASE_URL", "http://127.0.0.1:1/v1")
     assert resolve_model("compatible:x").id == "compatible:x"
 
@@ -73,6 +73,7 @@ def test_a_compatible_server_needs_a_base_url(monkeypatch: pytest.MonkeyPatch) -
 def test_a_base_url_that_is_none_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ConfigurationError, match="base_url") as caught:
         resolve_model("openai:x", base_url=url)
+    assert caught.value.info["field"] == "base_url"
     assert "secret" not in str(caught.value)
 
 

@@ -107,13 +107,21 @@ def test_it_is_the_wheel_that_runs(project: Path) -> None:
 
 
 def test_the_checks_find_nothing_and_no_migration_is_missing(project: Path) -> None:
-    run(project, sys.executable, "manage.py", "check", "--fail-level", "WARNING")
-    run(project, sys.executable, "manage.py", "makemigrations", "--check", "--dry-run")
+    code = """
+from django.core.management import call_command
+call_command("check", fail_level="WARNING")
+call_command("makemigrations", check=True, dry_run=True)
+"""
+    run(project, sys.executable, "manage.py", "shell", "-c", code)
 
 
 def test_the_readmes_tool_gets_its_row(project: Path, address: str) -> None:
-    run(project, sys.executable, "manage.py", "sync_tools")
-    code = "from allm_django.models import Tool; print(Tool.objects.values_list('name', 'manual'))"
+    code = """
+from django.core.management import call_command
+from allm_django.models import Tool
+call_command("sync_tools")
+print(Tool.objects.values_list("name", "manual"))
+"""
     assert "('cancel_order', True)" in run(project, sys.executable, "manage.py", "shell", "-c", code)
 
 
@@ -145,3 +153,35 @@ print("KEY", store.session_key)
     for file in files:
         with urllib.request.urlopen(address + file, timeout=20) as answer:
             assert answer.status == 200
+
+
+def test_the_tutorial_leads_to_a_call_that_waits_and_then_runs(wheel: Path, tmp_path: Path) -> None:
+    run(tmp_path, sys.executable, "-m", "zipfile", "-e", wheel, "installed")
+    run(tmp_path, sys.executable, "-m", "django", "startproject", "mysite", ".")
+    run(tmp_path, sys.executable, "manage.py", "startapp", "shop")
+    names = ["mysite/settings.py", "mysite/urls.py", "mysite/asgi.py", "shop/tools.py", "shop/script.py"]
+    blocks = BLOCK.findall((ROOT / "docs/tutorial.md").read_text())
+    for name, lines in zip([*names, "mysite/settings.py"], blocks, strict=True):
+        with (tmp_path / name).open("a") as file:
+            file.write(lines)
+    code = """
+from django.core.management import call_command
+call_command("check", fail_level="WARNING")
+call_command("migrate")
+call_command("sync_tools")
+from django.contrib.auth import get_user_model
+from allm_django import sessions
+from allm_django.models import Engine
+from allm_django.testing import open_calls
+from shop.tools import ORDERS
+user = get_user_model().objects.create_superuser("boss", "", "boss")
+Engine.objects.create(name="desk", model="script:desk")
+session = sessions.wait(sessions.start("desk", user=user, text="Please cancel order 1"), timeout=60)
+assert session.status == "awaiting_tools" and ORDERS[1] == "paid", (session.status, ORDERS)
+sessions.approve(open_calls(session)[0], by=user)
+session = sessions.wait(session, timeout=60)
+print(session.status, ORDERS[1], session.messages.last().text)
+"""
+    assert "completed cancelled Order 1 is cancelled." in run(
+        tmp_path, sys.executable, "manage.py", "shell", "-c", code
+    )

@@ -1,30 +1,28 @@
-"""The words of JSON Schema as this project checks them: metered, exact in decimals, with bounded patterns.
+"""JSON Schema as this project checks it: metered, with bounded patterns, exact in decimals.
 
-jsonschema walks the schema; here are the checks that could take long, or that cost most (``type``). A validation gets
-an allowance for its thread; each subschema applied, item and name looked at and step of a pattern is charged to it.
+jsonschema walks the schema; here are the words that lead into it. A validation gets an allowance for its thread; each
+subschema applied, item and name looked at and step of a pattern is charged to it.
 """
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Callable, Iterator
-from datetime import date, datetime, time
-from fractions import Fraction
+from collections.abc import Iterator
 from typing import Any
-from uuid import UUID
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
+from allm_django.core.leaves import LEAVES, Check
 from allm_django.core.patterns import bounded
 from allm_django.core.types import JSONObject
 
 ALLOWANCE = 50_000  # units of about ten microseconds
 STEPS_PER_UNIT = 200  # steps of a pattern
 MATCH = 0.2  # units of any match, however short
-BYTES_PER_UNIT = 2_000  # of what jsonschema quotes in the errors of alternatives, which are then dropped
+REFERENCE = 3  # units of following a $ref
+BYTES_PER_UNIT = 2_000  # of what jsonschema quotes in errors that are then dropped
 
 _work = threading.local()
 
@@ -37,6 +35,7 @@ def allowance(size: int) -> None:
     """Give this thread's next validation, of arguments of ``size`` bytes, its allowance."""
     _work.left = ALLOWANCE
     _work.size = size
+    _work.failed = None
 
 
 def _spend(units: float) -> None:
@@ -49,29 +48,34 @@ def _size(value: object) -> int:
     return len(value) if isinstance(value, (list, dict)) else 0
 
 
-def _metered(keyword: Callable[..., Any]) -> Callable[..., Any]:
+def _metered(check: Check, units: int = 1) -> Check:
     def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        _spend(1 + _size(value) + _size(instance))
-        return keyword(validator, value, instance, schema)
+        _spend(units + _size(value) + _size(instance))
+        return check(validator, value, instance, schema)
 
     return apply
 
 
-def _metered_choice(keyword: Callable[..., Any]) -> Callable[..., Any]:
-    """As above, for words whose subschemas may fail in vain, each failure quoting the instance."""
+def _metered_quoting(check: Check) -> Check:
+    """As above, for jsonschema's own words that may quote the whole instance in an error that nobody will read."""
 
     def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
         size = _work.size if isinstance(instance, (list, dict)) else len(instance) if isinstance(instance, str) else 0
-        _spend((1 + _size(value)) * (1 + size // BYTES_PER_UNIT) + _size(instance))
-        return keyword(validator, value, instance, schema)
+        _spend(1 + _size(value) + _size(instance) + size // BYTES_PER_UNIT)
+        return check(validator, value, instance, schema)
 
     return apply
 
 
 def _matches(pattern: str, text: str) -> bool:
+    if _work.failed == (pattern, text):  # looked at again to tell what is wrong
+        return False
     compiled = bounded(pattern)
     _spend(MATCH + compiled.cost(len(text)) / STEPS_PER_UNIT)
-    return compiled.regex.search(text) is not None
+    if compiled.regex.search(text):
+        return True
+    _work.failed = (pattern, text)
+    return False
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -79,11 +83,44 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
         yield ValidationError("pattern")
 
 
+def _fits(validator: Any, instance: Any, schema: Any) -> bool:
+    """Whether ``instance`` surely fits: a short cut for schemas without subschemas, which most fields have.
+
+    False means: look closer. It saves jsonschema a validator of its own for each field.
+    """
+    if not isinstance(schema, dict):
+        return schema is True
+    for word, value in schema.items():
+        if word in _DESCENDING:
+            return False
+        check = _CHECKS.get(word)
+        if check is not None and any(True for _ in check(validator, value, instance, schema) or ()):
+            return False
+    return True
+
+
+def _errors(validator: Any, instance: Any, schema: Any, **where: Any) -> Iterator[ValidationError]:
+    if not _fits(validator, instance, schema):
+        yield from validator.descend(instance, schema, **where)
+
+
+def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    for name, subschema in properties.items() if isinstance(instance, dict) else ():
+        if name in instance:
+            yield from _errors(validator, instance[name], subschema, path=name, schema_path=name)
+
+
+def _items(validator: Any, subschema: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, list):
+        for number in range(len(schema.get("prefixItems", ())), len(instance)):
+            yield from _errors(validator, instance[number], subschema, path=number)
+
+
 def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if isinstance(instance, dict):
         for pattern, subschema in patterns.items():
             for name in [name for name in instance if _matches(pattern, name)]:
-                yield from validator.descend(instance[name], subschema, path=name, schema_path=pattern)
+                yield from _errors(validator, instance[name], subschema, path=name, schema_path=pattern)
 
 
 def _extra_names(instance: JSONObject, schema: JSONObject) -> list[str]:
@@ -97,45 +134,7 @@ def _additional(validator: Any, subschema: Any, instance: Any, schema: Any) -> I
         if subschema is False:
             yield ValidationError("unexpected", path=(name,))
         else:
-            yield from validator.descend(instance[name], subschema, path=name)
-
-
-def _multiple_of(validator: Any, factor: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Exact in decimals: 19.99 is a multiple of 0.01, which binary floats would deny."""
-    if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(factor)):
-        yield ValidationError("multipleOf")
-
-
-def _frozen(value: Any) -> Any:
-    """A hashable twin that is equal exactly where JSON is: 1 and 1.0 are, 1 and true are not."""
-    if isinstance(value, dict):
-        return "o", frozenset((key, _frozen(item)) for key, item in value.items())
-    if isinstance(value, list):
-        return "a", tuple(map(_frozen, value))
-    return ("b", value) if isinstance(value, bool) else value
-
-
-def _unique_items(validator: Any, wanted: bool, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if wanted and isinstance(instance, list) and len({_frozen(item) for item in instance}) < len(instance):
-        yield ValidationError("uniqueItems")
-
-
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: (
-        (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
-    ),
-    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-    "boolean": lambda value: isinstance(value, bool),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-    "null": lambda value: value is None,
-}
-
-
-def _type(validator: Any, types: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not any(_TYPES[name](instance) for name in ([types] if isinstance(types, str) else types)):
-        yield ValidationError("type")
+            yield from _errors(validator, instance[name], subschema, path=name)
 
 
 def _dependent_required(validator: Any, names: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -146,63 +145,51 @@ def _dependent_required(validator: Any, names: Any, instance: Any, schema: Any) 
                 yield ValidationError("dependentRequired")
 
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-# Those that a handler's own conversion would refuse, so that nobody is asked about a call that can't run.
-_FORMATS: dict[str, Callable[[str], object]] = {
-    "date": lambda text: date.fromisoformat(text) and _DATE.fullmatch(text),
-    "date-time": lambda text: datetime.fromisoformat(text) and len(text) > 10,
-    "time": lambda text: time.fromisoformat(text) is not None,
-    "uuid": UUID,
-}
+def _any_of(validator: Any, subschemas: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    context: list[ValidationError] = []
+    for number, subschema in enumerate(subschemas):
+        errors = list(_errors(validator, instance, subschema, schema_path=number))
+        if not errors:
+            return
+        context += errors
+    yield ValidationError("anyOf", context=context)
 
 
-def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(instance, str) or name not in _FORMATS:
-        return
-    try:
-        fits = _FORMATS[name](instance)
-    except ValueError:
-        fits = False
-    if not fits:
-        yield ValidationError("format")
+def _one_of(validator: Any, subschemas: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    found = [list(_errors(validator, instance, each, schema_path=number)) for number, each in enumerate(subschemas)]
+    if found.count([]) != 1:
+        none_fits = [] not in found
+        yield ValidationError("oneOf", context=[error for errors in found for error in errors] if none_fits else ())
 
 
-_OWN: dict[str, Callable[..., Any]] = {
+def _not(validator: Any, subschema: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not any(True for _ in _errors(validator, instance, subschema)):
+        yield ValidationError("not")
+
+
+_LEADING: dict[str, Check] = {
     "additionalProperties": _additional,
+    "anyOf": _any_of,
     "dependentRequired": _dependent_required,
-    "format": _format,
-    "multipleOf": _multiple_of,
-    "pattern": _pattern,
+    "items": _items,
+    "not": _not,
+    "oneOf": _one_of,
     "patternProperties": _pattern_properties,
-    "type": _type,
-    "uniqueItems": _unique_items,
+    "properties": _properties,
 }
-_WALKING = {
-    "$ref",
-    "additionalProperties",
-    "allOf",
-    "dependentRequired",
-    "dependentSchemas",
-    "enum",
-    "items",
-    "patternProperties",
-    "prefixItems",
-    "properties",
-    "propertyNames",
-    "required",
-    "uniqueItems",
-}
-_CHOOSING = {"anyOf", "oneOf", "not", "if", "contains", "unevaluatedItems", "unevaluatedProperties"}
+_FOREIGN = ("$ref", "allOf", "dependentSchemas", "if", "prefixItems", "propertyNames")
+_QUOTING = ("contains", "unevaluatedItems", "unevaluatedProperties")
+_METERED_LEAVES = ("enum", "required", "uniqueItems")
 
 
-def _bounded_words() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for word, check in {**Draft202012Validator.VALIDATORS, **_OWN}.items():
-        if word in _CHOOSING:
-            yield word, _metered_choice(check)
-        elif word in _WALKING:
-            yield word, _metered(check)
-        else:
-            yield word, check
+def _checks() -> dict[str, Check]:
+    known: dict[str, Check] = {**Draft202012Validator.VALIDATORS, **LEAVES, **_LEADING, "pattern": _pattern}
+    known.pop("$dynamicRef")
+    metered = {word: _metered(known[word]) for word in (*_LEADING, *_FOREIGN, *_METERED_LEAVES)}
+    metered["$ref"] = _metered(known["$ref"], REFERENCE)
+    return known | metered | {word: _metered_quoting(known[word]) for word in _QUOTING}
 
 
-Draft: Any = extend(Draft202012Validator, dict(_bounded_words()))  # type: ignore[no-untyped-call]
+_CHECKS = _checks()
+_DESCENDING = frozenset({*_LEADING, *_FOREIGN, *_QUOTING})
+Draft: Any = extend(Draft202012Validator, _CHECKS)  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """Validate a call's arguments against its tool's schema, in bounded time (T05, T21, security row 36).
 
 ``lint`` says which schemas are accepted, ``compile_schema`` makes a validator once, ``parse_arguments`` reads what
-a model wrote. A validation has an allowance of work: what would take longer than about half a second is refused.
+a model wrote. A validation has an allowance of work: what would take longer than about a second is refused.
 """
 
 from __future__ import annotations

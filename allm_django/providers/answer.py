@@ -86,7 +86,7 @@ def to_finished(response: lib.ModelResponse, provider: str, model: str) -> Finis
 
 
 def _dump(response: lib.ModelResponse) -> JSONObject:
-    dumped: list[JSONObject] = lib.ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    dumped: list[JSONObject] = lib.ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)
     return dumped[0]
 
 

@@ -17,7 +17,7 @@ import pytest
 from django.utils.functional import lazystr
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_serializer
 
@@ -154,6 +154,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON_VALUES)
 def test_json_is_left_as_it_is(value: Any) -> None:
     plain = json.loads(json.dumps(value).replace("\\u0000", ""))
@@ -165,6 +166,7 @@ def test_text_is_verbatim_and_all_else_compact_json() -> None:
     assert to_text({"é": [1, None]}) == '{"é":[1,null]}'
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300), st.integers(60, 200))
 def test_a_models_copy_never_exceeds_its_cap_and_counts_what_is_missing(text: str, cap: int) -> None:
     copy = model_copy(text, cap)
@@ -195,6 +197,7 @@ def test_text_that_could_not_be_parsed_is_masked_whole() -> None:
     assert mask(None, ["card"]) is None
 
 
+@settings(deadline=None)
 @given(JSON_VALUES)
 def test_nothing_sensitive_survives_at_any_depth(value: Any) -> None:
     shown = json.dumps(mask({"a": value, "deep": [{"x": {"secret": "canary-7"}}]}, ["secret"]))
@@ -219,6 +222,7 @@ def test_hidden_characters_are_written_out(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 def test_different_texts_are_never_shown_alike(one: str, two: str) -> None:
     assert (visible(one) == visible(two)) == (one == two)

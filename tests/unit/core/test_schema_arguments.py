@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allm_django.core.schema import parse_arguments
@@ -63,6 +63,7 @@ def test_real_surrogate_pairs_are_ordinary_text() -> None:
     assert parse_arguments(r'{"a": "\ud83d\ude00"}') == ({"a": "😀"}, "")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_makes_it_raise(raw: str) -> None:
     arguments, message = parse_arguments(raw)

@@ -169,7 +169,7 @@ class Driver:
         while self._tasks:
             over = loop.time() >= deadline
             for call_id, (started, handler) in list(self._handlers.items()):
-                if started.idempotent or over:
+                if (started.idempotent or over) and call_id in self._handlers and not handler.done():
                     await self._abandon(call_id, started, handler, idempotent)
             if self._tasks:
                 wait = max(deadline - loop.time(), 0.01)

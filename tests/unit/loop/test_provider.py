@@ -11,6 +11,7 @@ import pytest
 
 import allm_django as allm
 from allm_django.core.types import ModelRequest
+from allm_django.errors import ProviderError
 from allm_django.providers.base import CallDelta, Delta, Finished, TextDelta
 from allm_django.providers.scripted import ScriptedModel, call, cut, fail, hold, say
 from tests.unit.loop.twins import ANY, Loop, asking
@@ -73,9 +74,10 @@ class Odd:
     id = "odd:1"
 
     def __init__(self, *deltas: Delta, error: Exception | None = None) -> None:
-        self.deltas, self.error = deltas, error
+        self.deltas, self.error, self.asked = deltas, error, 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        self.asked += 1
         for delta in self.deltas:
             yield delta
         if self.error is not None:
@@ -95,6 +97,14 @@ def test_no_call_of_an_incomplete_answer_runs(loop: Loop, error: Exception | Non
     assert [(message.role, message.content, message.calls) for message in result.messages[1:]] == [
         ("assistant", "Let me", ())
     ]
+
+
+def test_even_a_failure_that_may_pass_is_not_tried_again_once_something_came(loop: Loop) -> None:
+    error = ProviderError("Too busy.", status=503, retryable=True, retry_after=0)
+    model = Odd(TextDelta("Half an ans"), error=error)
+    result = loop(allm.EngineSpec(model), asking())
+    assert (result.halted_reason, model.asked) == ("error", 1)
+    assert [message.content for message in result.messages] == ["Go.", "Half an ans"]
 
 
 def test_a_models_own_bug_is_an_error_without_its_words(loop: Loop) -> None:

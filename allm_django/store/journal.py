@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from allm_django.core.decide import HaltRun, Snapshot
+from allm_django.core.encode import to_text
 from allm_django.core.settle import Settlement
 from allm_django.core.types import Message as Neutral
 from allm_django.core.types import ModelRequest, ToolCall
@@ -85,7 +86,7 @@ class DatabaseJournal:
     def note_delta(self, delta: Delta) -> None:
         """Pass visible text on to those who watch."""
         if type(delta) is TextDelta and self._message is not None:
-            self._live.text(self.lease, self._message, delta.text)
+            self._live.text(self.lease, self._message, to_text(delta.text))
 
     async def complete_message(self, finished: Finished) -> None:
         """Record the whole answer and its calls."""
@@ -109,8 +110,7 @@ class DatabaseJournal:
         """The step that just ended."""
         history: tuple[Neutral, ...] = await self._run(load_history, self.lease.session_id)
         place = max(index for index, message in enumerate(history) if message.role == "assistant")
-        turn = self._snapshot.turns if self._snapshot else 0
-        return Step(turn, history[place], history[place + 1 :])
+        return Step(self._turns, history[place], history[place + 1 :])
 
     def check_step(self, verdict: bool, error: str) -> None:
         """Take the engine's verdict on the last step."""
@@ -137,8 +137,13 @@ class DatabaseJournal:
         row = self._rows[call_id]
 
         async def keep() -> None:
-            came = late_record(await late)
-            await self._run(turns.record_late, row.id, row.session_id, came)
+            try:
+                came = await late
+                if isinstance(came, tuple) and came[1] is not None:  # given up on twice: by a cancel, by its timeout
+                    came = await came[1]
+            except asyncio.CancelledError:
+                return  # an async handler that was cancelled: nothing can come any more
+            await self._run(turns.record_late, row.id, row.session_id, late_record(came))
 
         self._live.late(keep())
 

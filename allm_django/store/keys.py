@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, router, transaction
 
 from allm_django.core.encode import to_json, to_text
 from allm_django.errors import InvalidInputError, KeyReusedError
@@ -46,7 +46,7 @@ def take(user: Any, key: str | None, print_: str, object_id: UUID) -> None:
     if key is None:
         return
     try:
-        with transaction.atomic():
+        with transaction.atomic(using=router.db_for_write(IdempotencyKey)):
             IdempotencyKey.objects.create(user=user, key=key, fingerprint=print_, object_id=object_id)
     except IntegrityError:
         first = seen(user, key, print_)

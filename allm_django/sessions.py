@@ -256,6 +256,8 @@ def _engine(engine: Engine | str) -> Engine:
 def _check_text(text: Any) -> None:
     if not isinstance(text, str) or not text.strip():
         raise InvalidInputError("text: empty; write something.", field="text")
+    if to_json(text) != text:
+        raise InvalidInputError("text: holds U+0000 or half of a surrogate pair, which can't be stored.", field="text")
     if len(text) > conf().MAX_TEXT:
         raise InvalidInputError(f"text: {len(text)} characters; at most {conf().MAX_TEXT} are allowed.", field="text")
 

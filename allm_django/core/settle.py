@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from allm_django.core.decide import TOOL_ERROR_EFFECT, WORD_EFFECT
-from allm_django.core.encode import to_text
+from allm_django.core.encode import model_copy, to_text
 from allm_django.core.policy import error_result
 from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import JSON, JSONObject, ToolResult
 
 MAY_HAVE_RUN = "It did not end in time and may have taken effect. Do not simply call it again; check first."
+REJECTED = "A person rejected this call; it was not run."
+NOT_AGAIN = "It was not run again; its first try may have taken effect."
+NO_ENGINE = "The assistant could not go on. This call was not run."
 CLOSED_TEXTS = {
     Outcome.CANCELLED: "The person cancelled. This call was not run.",
     Outcome.SUPERSEDED: "The person wrote on instead of deciding. This call was not run.",
@@ -71,15 +74,17 @@ def settle_closed(call_id: str, outcome: Outcome, message: str = "") -> Settleme
     return Settlement(CallState.SETTLED, outcome, error_result(call_id, str(outcome), message or CLOSED_TEXTS[outcome]))
 
 
-def settle_rejected(call_id: str, reason: str) -> Settlement:
-    """A person said no (H03)."""
-    words = "A person rejected this call; it was not run." + (f" Reason: {reason}" if reason else "")
+def settle_rejected(call_id: str, reason: str, *, may_have_run: bool = False) -> Settlement:
+    """A person said no (H03); to a call of unknown outcome only that it shall not be run again (H07)."""
+    words = "A person closed this call. It may have taken effect." if may_have_run else REJECTED
+    words += f" Reason: {reason}" if reason else ""
     return Settlement(CallState.SETTLED, Outcome.REJECTED, error_result(call_id, "rejected", words))
 
 
 def settle_answered(call_id: str, value: JSON) -> Settlement:
     """A person gave the result by hand (H03) or answered the question (T13)."""
-    return Settlement(CallState.SETTLED, Outcome.ANSWERED, ToolResult(call_id, value=value, content=to_text(value)))
+    result = ToolResult(call_id, value=value, content=model_copy(to_text(value)))
+    return Settlement(CallState.SETTLED, Outcome.ANSWERED, result)
 
 
 def after_crash(idempotent: bool) -> Settlement:

@@ -29,6 +29,7 @@ from allm_django.store import keys
 from allm_django.store.calls import apply
 from allm_django.store.tools import content, current_version
 from allm_django.store.writing import Writing, alias, writing
+from allm_django.tools.registry import registry
 
 HMAC_SALT = "allm_django.decision"
 DECIDABLE = (CallState.PENDING, CallState.UNKNOWN, CallState.ASKING)
@@ -159,13 +160,25 @@ def name_of(user: Any) -> str:
     return (full or user.get_username())[:200]
 
 
-def drift(call: ToolCall) -> str:
-    """What changed of the tool since this call was asked, in words, or ``""`` (H04)."""
+def gone(call: ToolCall) -> str:
+    """Why the tool of this call can't be had any more, in words, or ``""``."""
     version = call.tool_version
     if version is None or version.tool is None:
         return "The tool was deleted."
     if not version.tool.enabled:
         return "The tool was disabled."
+    if version.tool.handler and registry.get(version.tool.handler) is None:
+        return "The tool's handler is no longer part of the program."
+    return ""
+
+
+def drift(call: ToolCall) -> str:
+    """What changed of the tool since this call was asked, in words, or ``""`` (H04)."""
+    version = call.tool_version
+    if lost := gone(call):
+        return lost
+    assert version is not None
+    assert version.tool is not None
     now = content(version.tool)
     if now == version.data:
         return ""
@@ -214,7 +227,8 @@ def _edit(call: ToolCall, wish: Wish) -> Move:
 
 
 def _reject(call: ToolCall, wish: Wish) -> Move:
-    return Move(settle_rejected(call.call_id, wish.reason), EventKind.CALL_REJECTED)
+    settlement = settle_rejected(call.call_id, wish.reason, may_have_run=call.state == CallState.UNKNOWN)
+    return Move(settlement, EventKind.CALL_REJECTED)
 
 
 def _answer(call: ToolCall, wish: Wish) -> Move:
@@ -229,7 +243,7 @@ def _retry(call: ToolCall, wish: Wish) -> Move:
 def _reask(call: ToolCall, wish: Wish) -> Move:
     """The tool changed since: freeze it as it is now and ask again, if the arguments still fit (H04)."""
     version = call.tool_version
-    if version is None or version.tool is None or not version.tool.enabled:
+    if version is None or version.tool is None or gone(call):
         raise ConflictError(f"{drift(call)} It can only be rejected or answered by hand.", call=call)
     now = current_version(version.tool)
     if problem := check_arguments(now.data["schema"], call.arguments or {}):
@@ -259,9 +273,8 @@ def allowed_verbs(call: ToolCall) -> tuple[str, ...]:
     if version is not None and not version.data.get("handler"):
         offered = [verb for verb in offered if verb not in ("approve", "edit")]  # T07: nothing could run
     if changed:
-        offered = [verb for verb in offered if verb not in ("approve", "edit")] + ["reask"]
-        if version is None or version.tool is None or not version.tool.enabled:
-            offered.remove("reask")
+        offered = [verb for verb in offered if verb not in ("approve", "edit")]
+        offered += [] if gone(call) else ["reask"]
     return tuple(verb for verb in verbs if verb in offered)
 
 

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from allm_django.conf import conf
+from allm_django.core.encode import to_text
 from allm_django.core.events import EventKind
 from allm_django.core.settle import after_crash
 from allm_django.core.states import CallState, RunState, SessionStatus
@@ -88,12 +89,16 @@ def sessions_to_run(limit: int = 100) -> list[UUID]:
 def _take_over(tx: Writing) -> None:
     """Mend what a worker that is gone left half done: answers broken off, calls that had been started."""
     mend_messages(tx)
-    started = list(open_calls(tx, (CallState.EXECUTING,)))
-    for call in started:
-        idempotent = bool(call.tool_version and call.tool_version.data["idempotent"])
-        apply(tx, call, after_crash(idempotent))
-        kind = EventKind.CALL_RETRIED if idempotent else EventKind.CALL_UNKNOWN
-        tx.tell(kind, calls=[call])
+    mend_calls(tx, again=True)
+
+
+def mend_calls(tx: Writing, *, again: bool) -> None:
+    """Calls that nobody runs any more: of unknown outcome, unless they may be run ``again`` without harm (H07)."""
+    for call in list(open_calls(tx, (CallState.EXECUTING,))):
+        settlement = after_crash(again and bool(call.tool_version and call.tool_version.data["idempotent"]))
+        apply(tx, call, settlement)
+        retried = settlement.state is CallState.READY
+        tx.tell(EventKind.CALL_RETRIED if retried else EventKind.CALL_UNKNOWN, calls=[call])
 
 
 def mend_messages(tx: Writing) -> None:
@@ -108,6 +113,6 @@ def break_off(message: Message, why: str, text: str | None = None, thinking: str
     using = alias()
     if text is None:
         text = "".join(message.chunks.using(using).order_by("offset").values_list("text", flat=True))
-    message.text, message.thinking, message.broken = text, thinking, why[:300]
+    message.text, message.thinking, message.broken = text, thinking, to_text(why)[:300]
     message.save(using=using)
     MessageChunk.objects.using(using).filter(message=message).delete()

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from allm_django.core.encode import to_json
 from allm_django.core.events import EventKind
-from allm_django.core.settle import settle_answered, settle_closed
+from allm_django.core.settle import NOT_AGAIN, settle_answered, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome, RunState, SessionStatus, check_run_transition
 from allm_django.errors import AwaitingDecisionError, InvalidInputError, NotFoundError, SessionBusyError, StateError
 from allm_django.models import Engine, Message, Run, Session, ToolCall
@@ -172,12 +172,13 @@ def append_message(tx: Writing, role: Message.Role, **fields: Any) -> Message:
     return message
 
 
-def close_open_calls(tx: Writing, outcome: Outcome) -> list[ToolCall]:
-    """Give every call that has not started its synthetic result (S06)."""
+def close_open_calls(tx: Writing, outcome: Outcome, words: str = "") -> list[ToolCall]:
+    """Give every call that has not started its synthetic result (S06); ``words``: what the model is told of it."""
     states = (CallState.READY, CallState.PENDING, CallState.ASKING)
     closed = list(open_calls(tx, states))
     for call in closed:
-        apply(tx, call, settle_closed(call.call_id, outcome))
+        why = NOT_AGAIN if call.attempt and call.state == CallState.READY else words
+        apply(tx, call, settle_closed(call.call_id, outcome, why))
     if closed:
         tx.tell(EventKind.CALL_CLOSED, calls=closed)
         tx.inbox_changed = True
@@ -241,6 +242,8 @@ def _supersede(tx: Writing) -> None:
         )
     close_open_calls(tx, Outcome.SUPERSEDED)
     halt_run(tx, HaltedReason.CANCELLED, waiting=False, metadata={"superseded": True})
+    assert tx.run is not None
+    tx.run.save(using=alias())
     tx.run = None
 
 

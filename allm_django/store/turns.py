@@ -8,22 +8,22 @@ from typing import Any
 
 from allm_django.conf import conf
 from allm_django.core.decide import CallView, HaltRun, Snapshot, next_action
-from allm_django.core.encode import to_json
+from allm_django.core.encode import to_json, to_text
 from allm_django.core.events import EventKind
 from allm_django.core.history import NUDGE
 from allm_django.core.ids import usable_ids
 from allm_django.core.policy import Verdict, judge
-from allm_django.core.settle import Settlement, settle_closed
+from allm_django.core.settle import NO_ENGINE, NOT_AGAIN, Settlement, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.types import JSONObject, Limits, ModelRequest, Usage
 from allm_django.core.types import Message as Neutral
-from allm_django.errors import AllmError, LeaseLostError
+from allm_django.errors import AllmError, InvalidInputError, LeaseLostError
 from allm_django.models import Message, MessageChunk, Run, ToolCall
 from allm_django.providers.base import Finished, RawCall
 from allm_django.store.calls import apply
 from allm_django.store.decisions import drift
 from allm_django.store.history import load_history
-from allm_django.store.leases import break_off
+from allm_django.store.leases import break_off, mend_calls, mend_messages
 from allm_django.store.offers import StoredOffer, offer_for
 from allm_django.store.sessions import append_message, close_open_calls, halt_run
 from allm_django.store.writing import Lease, Writing, alias, writing
@@ -69,7 +69,7 @@ def begin_step(lease: Lease, checked: Checked, nudge: bool) -> tuple[ModelReques
             (*history, Neutral("user", NUDGE)) if nudge else history,
             offer.specs,
             run.settings["system"],
-            run.settings["tool_choice"],
+            _tool_choice(run, offer),
             run.settings["params"],
             run.request_id,
         )
@@ -82,9 +82,9 @@ def complete_message(
     """Record the whole answer and its calls, each with its verdict."""
     with writing(lease.session_id, lease) as tx:
         run, using = _run(tx), alias()
-        message.text, message.thinking = finished.text, finished.thinking
+        message.text, message.thinking = to_text(finished.text), to_text(finished.thinking)
         message.complete, message.completed_at = True, tx.now
-        message.finish_reason, message.dump = finished.finish_reason[:64], finished.dump
+        message.finish_reason, message.dump = to_text(finished.finish_reason)[:64], to_json(finished.dump)
         message.usage = finished.usage.as_json()
         message.save(using=using)
         MessageChunk.objects.using(using).filter(message=message).delete()
@@ -107,7 +107,7 @@ def break_message(
     """Keep what came, marked as broken; ``failed``: the run ends with ``error`` (L14)."""
     with writing(lease.session_id, lease) as tx:
         run = _run(tx)
-        break_off(message, error.message if error else CANCELLED_TEXT, text, thinking)
+        break_off(message, error.message if error else CANCELLED_TEXT, to_text(text), to_text(thinking))
         if failed and error is not None:
             run.error = error_record(error)
         tx.tell(EventKind.MESSAGE_BROKEN, messages=[(message, ())])
@@ -175,7 +175,9 @@ def fail_run(lease: Lease, error: AllmError) -> None:
     """End a run that can't be driven at all: its model or one of its functions is not to be had."""
     with writing(lease.session_id, lease) as tx:
         _run(tx).error = error_record(error)
-        close_open_calls(tx, Outcome.CANCELLED)
+        close_open_calls(tx, Outcome.CANCELLED, NO_ENGINE)
+        mend_messages(tx)
+        mend_calls(tx, again=False)
         waiting = any(call.state != CallState.SETTLED for call in _turn_calls(lease.session_id))
         halt_run(tx, HaltedReason.ERROR, waiting=waiting)
 
@@ -193,7 +195,8 @@ def record_late(call_id: uuid.UUID, session_id: uuid.UUID, late: JSONObject) -> 
 def error_record(error: AllmError) -> JSONObject:
     """An error as a run keeps it; ``detail`` is for staff."""
     retryable = bool(getattr(error, "retryable", False))
-    return {"code": error.code, "message": error.message, "detail": error.detail, "retryable": retryable}
+    words = {"message": to_text(error.message), "detail": to_text(error.detail)}
+    return {"code": error.code, **words, "retryable": retryable}
 
 
 def _run(tx: Writing) -> Run:
@@ -224,7 +227,7 @@ def _snapshot(run: Run, cancel_requested: bool, calls: list[ToolCall], checked: 
         cancel_requested=cancel_requested,
         error=run.error["code"] if run.error else checked.error and "halt_when",
         halt_when=checked.verdict and checked.turn == run.turns,
-        step_checked=not checked.asks or checked.turn == run.turns or run.turns == 0,
+        step_checked=not checked.asks or checked.turn == run.turns or not any(call.run_id == run.id for call in calls),
         calls_used=run.calls_used,
         usage=Usage.from_json(run.usage),
     )
@@ -249,8 +252,18 @@ def _limits(run: Run) -> Limits:
     return Limits(**{**settings["limits"], "max_turns": turns})
 
 
+def _tool_choice(run: Run, offer: StoredOffer) -> str:
+    """The engine's tool choice (T23). Raises InvalidInputError for a tool that is not on offer now."""
+    choice: str = run.settings["tool_choice"]
+    if choice not in ("auto", "none", "required") and choice not in offer.offer.tools:
+        raise InvalidInputError(
+            f"tool_choice: this assistant is set to use {choice!r}, which is not on offer.", field="tool_choice"
+        )
+    return choice
+
+
 def _with_ids(tx: Writing, raw_calls: tuple[RawCall, ...]) -> list[tuple[str, RawCall]]:
-    given = [raw.id for raw in raw_calls]
+    given = [to_text(raw.id) for raw in raw_calls]
     rows = ToolCall.objects.using(alias()).filter(session=tx.session, call_id__in=given)
     taken = set(rows.values_list("call_id", flat=True)) if raw_calls else set()
     return list(zip(usable_ids(given, taken, lambda: f"call_{uuid.uuid4().hex[:24]}"), raw_calls, strict=True))
@@ -265,10 +278,10 @@ def _new_call(tx: Writing, message: Message, offer: StoredOffer, place: int, giv
         message=message,
         position=place,
         call_id=call_id,
-        provider_id=raw.id[:255],
-        name=raw.name[:255],
+        provider_id=to_text(raw.id)[:255],
+        name=to_text(raw.name)[:255],
         tool_version=offer.versions.get(raw.name),
-        raw_arguments=raw.arguments,
+        raw_arguments=to_text(raw.arguments),
         asked_arguments=verdict.arguments,
         arguments=verdict.arguments,
         why=verdict.why,
@@ -294,4 +307,4 @@ def _give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
 def _stale(call: ToolCall) -> str:
     """Why a ready call may not run any more, or ``""``."""
     changed = drift(call)
-    return f"{changed} The call was not run." if changed else ""
+    return f"{changed} {NOT_AGAIN if call.attempt else 'The call was not run.'}" if changed else ""

@@ -1,15 +1,17 @@
-"""Fixtures of the tests with the real runner."""
+"""Fixtures of the tests with stored sessions: a desk to drive them at, and the real runner."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from allm_django import runtime
 from allm_django.loop import points
+from tests.integration.desk import Desk
 from tests.integration.driving import until
 
 
@@ -21,3 +23,10 @@ def running(transactional_db: None, settings: Any) -> Iterator[None]:
     points.hook = None
     runtime.shutdown()
     until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("allm-")])
+
+
+@pytest.fixture
+def desk(db: None) -> Iterator[Desk]:
+    """A desk whose tools are registered for the length of the test."""
+    with ExitStack() as stack:
+        yield Desk(stack)

@@ -44,7 +44,6 @@ class CallAdmin(ReadOnlyAdmin):
         "created_at",
     )
     list_filter: ClassVar[tuple[Any, ...]] = ("state", "outcome")
-    list_select_related = ("session__owner", "tool_version")
     list_defer = LONG_COLUMNS
     ordering = ("-created_at",)
     fieldsets = (

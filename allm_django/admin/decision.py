@@ -23,7 +23,6 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     list_display = ("id", "created_at", "shown_who", "verb", "shown_name", "outcome", "session_link")
     list_filter = ("verb", "outcome")
-    list_select_related = ("session",)
     list_defer = ("arguments_before", "arguments_after", "value", "session__context", "session__usage")
     id_fields = ("session__id", "call__id")
     ordering = ("-id",)

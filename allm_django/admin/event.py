@@ -21,7 +21,6 @@ class EventAdmin(ReadOnlyAdmin):
     """The newest first; search by a session's id to read one in order."""
 
     list_display = ("id", "number", "kind", "session_link", "created_at")
-    list_select_related = ("session",)
     list_defer = ("data", "session__context", "session__usage")
     id_fields = ("session__id",)
     ordering = ("-id",)

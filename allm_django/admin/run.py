@@ -22,7 +22,6 @@ class RunAdmin(ReadOnlyAdmin):
 
     list_display = ("id", "session_link", "owner_name", "kind", "state", "shown_halt", "turns", "took", "created_at")
     list_filter = ("state", "kind")
-    list_select_related = ("session__owner",)
     list_defer = ("settings", "usage", "error", "halted_metadata", "session__context", "session__usage")
     fields = (
         "id",

@@ -23,7 +23,6 @@ class SessionAdmin(ReadOnlyAdmin):
 
     list_display = ("name", "owner_name", "engine", "status", "waiting", "updated_at")
     list_filter = ("status", "archived", "engine")
-    list_select_related = ("owner", "engine")
     list_defer = ("context", "usage", "allowed_tools", "engine__system", "engine__params", "engine__context")
     id_fields = ("id",)
     owner_field = "owner"

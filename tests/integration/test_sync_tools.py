@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
+from threading import Barrier
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from allm_django.errors import InvalidInputError
 from allm_django.models import Tool, ToolVersion
@@ -249,3 +252,25 @@ def test_versions_outlive_their_tool() -> None:
     delete_tool(row)
     version.refresh_from_db()
     assert (version.tool, version.spec.name) == (None, "short-lived")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_that_need_a_new_version_at_once_share_one() -> None:
+    row = make_tool("raced")
+    Tool.objects.filter(pk=row.pk).update(description="Quite different.")
+    start = Barrier(4)
+
+    def ask(_number: int) -> int:
+        try:
+            mine = Tool.objects.get(pk=row.pk)
+            start.wait(timeout=30)
+            return current_version(mine).pk
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(ask, range(4)))
+    assert len(found) == 1
+    assert list(ToolVersion.objects.filter(tool=row).order_by("version").values_list("version", flat=True)) == [1, 2]
+    row.refresh_from_db()
+    assert row.version == 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -78,7 +79,8 @@ def postgres() -> Iterator[str]:
             shutil.chown(folder, "postgres")
         run(binaries / "initdb", "-D", data, "-U", "allm", "-A", "trust", "-E", "UTF8", "--locale=C", "-N",
             user="postgres", cwd=folder)  # fmt: skip
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c max_connections=200"
+        # the tests kill our processes, never the server, so it need not wait for the disk
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c max_connections=200 -c fsync=off"
         run(binaries / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start",
             user="postgres", cwd=folder)  # fmt: skip
         yield f"postgresql://allm@127.0.0.1:{port}/postgres"
@@ -113,6 +115,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) < 3 or arguments[:2] != ["postgres", "--"]:
         sys.stderr.write("usage: python -m tests.services postgres -- COMMAND…\n")
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster goes in any case
     try:
         with postgres() as url:
             return subprocess.run(arguments[2:], check=False, env=os.environ | {"ALLM_TEST_DATABASE": url}).returncode

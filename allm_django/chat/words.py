@@ -114,7 +114,8 @@ _CALLS = {
 }
 
 _CARD = {
-    "asked_by": _("Asked by {name} in “{session}”"),
+    "asked_by": _("Asked by {name}"),
+    "asked_by_in": _("Asked by {name} in “{session}”"),
     "until": _("until {time}"),
     "unknown_explained": _(
         "This call was started, but its end was never seen: it may or may not have taken effect. It is not run again "

@@ -1,6 +1,6 @@
 // A call's arguments on its card: form or raw JSON, one draft behind both, with what was changed marked.
 
-import { button, fill, h, visible } from "./dom.js";
+import { button, fill, h, keyButton, visible } from "./dom.js";
 import { buildForm, optionalButtons, reading } from "./form.js";
 import { brief, changes, parse, pretty, same } from "./json.js";
 import { t } from "./words.js";
@@ -78,7 +78,9 @@ export class Arguments {
     this.#form = null;
     this.#raw = null;
     const tab = (name, label) => button(label, { class: "view", "aria-pressed": String(name === view), on: { click: () => this.#switch(name) } });
-    fill(this.#views, tab("form", this.#editable ? t("view_form") : t("view_reading")), tab("raw", t("view_json")));
+    const edit = this.#editable ? keyButton(t("edit_arguments"), "e", { class: "quiet", on: { click: () => this.focus() } }) : null;
+    const tabs = h("div", { class: "tabs" }, tab("form", this.#editable ? t("view_form") : t("view_reading")), tab("raw", t("view_json")));
+    fill(this.#views, tabs, edit);
     if (view === "raw") this.#showRaw();
     else if (this.#editable) this.#showForm();
     else fill(this.#body, reading(this.#draft));

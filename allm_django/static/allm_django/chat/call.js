@@ -125,7 +125,7 @@ export class CallView {
 
   #drawDetails() {
     const call = this.#call;
-    const part = (name, ...content) => (content.some(Boolean) ? h("div", { class: "part" }, h("h4", {}, name), ...content) : null);
+    const part = (name, ...content) => (content.some(Boolean) ? h("div", { class: "part" }, h("p", { class: "part-name" }, name), ...content) : null);
     fill(
       this.details,
       part(t("arguments"), call.arguments === null ? h("pre", { tabindex: "0" }, visible(call.raw_arguments || t("arguments_unreadable"))) : reading(call.arguments)),
@@ -134,7 +134,7 @@ export class CallView {
       part(t("error"), call.error && h("p", { class: "error" }, visible(call.error.message))),
       part(t("late_result"), call.late_result && resultOf(call.late_result)),
       part(t("decision"), decisionOf(call)),
-      h("p", { class: "facts" }, timesOf(call).map((fact) => h("span", {}, fact))),
+      h("p", { class: "facts" }, timesOf(call).map((fact) => h("span", {}, visible(fact)))),
     );
   }
 }
@@ -152,13 +152,13 @@ function resultOf(result) {
 }
 
 function decisionOf(call) {
-  const line = foldedLine(call);
-  if (!line && !call.why) return null;
-  return h("p", {}, visible([line, call.decided?.reason && `“${call.decided.reason}”`, call.why].filter(Boolean).join(" · ")));
+  if (!call.decided) return null;
+  return h("p", {}, visible([foldedLine(call), call.decided.reason && `“${call.decided.reason}”`].filter(Boolean).join(" · ")));
 }
 
 const timesOf = (call) =>
   [
+    call.why,
     t("asked_at", { time: fullTime(call.created_at) }),
     call.started_at && t("started_at", { time: fullTime(call.started_at) }),
     call.finished_at && t("finished_at", { time: fullTime(call.finished_at) }),

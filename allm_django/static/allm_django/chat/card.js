@@ -2,7 +2,7 @@
 
 import { Act, ApiError } from "./api.js";
 import { Arguments } from "./arguments.js";
-import { button, fill, h, icon, visible } from "./dom.js";
+import { button, fill, h, icon, keyButton, visible } from "./dom.js";
 import { copyText } from "./markdown.js";
 import { brief, parse } from "./json.js";
 import { isOpen } from "./store.js";
@@ -22,15 +22,17 @@ export class Card {
   #busy = false;
   #kept = "";
   #parts;
+  #elsewhere;
 
-  /** `onCard(card)` hears of the newer card that an answer of the server brings. */
-  constructor(card, onCard) {
+  /** `onCard(card)` hears of the newer card that an answer of the server brings; `elsewhere`: shown outside its session. */
+  constructor(card, onCard, { elsewhere = false, level = 3 } = {}) {
     cards += 1;
+    this.#elsewhere = elsewhere;
     this.#card = card;
     this.#onCard = onCard;
     const id = `card-${cards}`;
     this.#parts = {
-      title: h("h3", { id, class: "card-title" }),
+      title: h(`h${level}`, { id, class: "card-title" }),
       facts: h("div", { class: "card-facts" }),
       body: h("div", { class: "card-body" }),
       note: h("div", { class: "card-note", role: "status" }),
@@ -84,16 +86,21 @@ export class Card {
   #facts() {
     const card = this.#card;
     if (!isOpen(card)) return [h("p", { class: "facts" }, visible(foldedLine(card)))];
-    const asked = card.asked_by ? t("asked_by", { name: card.asked_by.name, session: card.session_title || t("untitled") }) : "";
     return [
-      h("p", { class: "facts" }, [asked, card.why, card.expires_at && t("until", { time: fullTime(card.expires_at) })].filter(Boolean).map((fact) => h("span", {}, visible(fact)))),
+      h("p", { class: "facts" }, this.#askedFacts().map((fact) => h("span", {}, visible(fact)))),
       card.state === "unknown" && h("p", { class: "plain" }, t("unknown_explained")),
       card.state === "asking" && h("p", { class: "question" }, visible(card.question?.text ?? "")),
       card.changed && h("p", { class: "warning" }, icon("warning"), h("span", {}, visible(card.changed))),
       card.hidden_characters && h("p", { class: "warning" }, icon("warning"), h("span", {}, t("hidden_characters"))),
-      card.said && h("details", { class: "said" }, h("summary", {}, t("said_before")), h("p", {}, visible(card.said))),
+      this.#elsewhere && card.said && h("details", { class: "said" }, h("summary", {}, t("said_before")), h("p", {}, visible(card.said))),
       card.description && h("p", { class: "description" }, visible(card.description)),
     ];
+  }
+
+  #askedFacts() {
+    const { asked_by: by, session_title: session, why, expires_at: until } = this.#card;
+    const asked = this.#elsewhere ? t("asked_by_in", { name: by?.name, session: session || t("untitled") }) : t("asked_by", { name: by?.name });
+    return [by && asked, why, until && t("until", { time: fullTime(until) })].filter(Boolean);
   }
 
   #can(verb) {
@@ -121,7 +128,6 @@ export class Card {
         ? this.#button(t("approve_edited"), "primary", () => this.#decide("edit", { arguments: this.#arguments.value() }))
         : this.#can("approve") && this.#button(t("approve_thing", { thing }), "primary", () => this.#decide("approve"), "a"),
       changed && this.#button(t("discard_changes"), "", () => this.#arguments.reset()),
-      !changed && this.#can("edit") && this.#button(t("edit_arguments"), "", () => this.#edit(), "e"),
       this.#can("answer") && this.#button(t("answer_instead"), "", () => this.#open("answer")),
       this.#can("reject") && this.#button(t("reject"), "danger", () => this.#open("reject"), "r"),
     ];
@@ -145,20 +151,11 @@ export class Card {
   }
 
   #button(label, tone, press, key = "") {
-    const control = button(label, { class: `verb ${tone}`, disabled: this.#busy, on: { click: press } });
-    if (key) {
-      control.setAttribute("aria-keyshortcuts", key);
-      control.append(h("kbd", { "aria-hidden": "true" }, key));
-    }
-    return control;
+    return keyButton(label, key, { class: `verb ${tone}`, disabled: this.#busy, on: { click: press } });
   }
 
   #refreshVerbs() {
     if (this.#card.state === "pending") fill(this.#parts.verbs, this.#verbs());
-  }
-
-  #edit() {
-    this.#arguments.focus();
   }
 
   #open(which) {
@@ -177,7 +174,7 @@ export class Card {
 
   #key(event) {
     if (event.target !== this.element || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    const control = this.#parts.verbs.querySelector(`[aria-keyshortcuts="${event.key.toLowerCase()}"]`);
+    const control = this.element.querySelector(`[aria-keyshortcuts="${event.key.toLowerCase()}"]`);
     if (!/^[aer]$/i.test(event.key) || !control) return;
     event.preventDefault();
     control.click();

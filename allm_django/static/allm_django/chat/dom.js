@@ -47,6 +47,13 @@ export function button(label, { icon: name, ...props } = {}) {
   return h("button", { type: "button", ...props }, name ? icon(name) : null, label ? h("span", {}, label) : null);
 }
 
+/** A button that a key of its card presses too; the key stands on it. */
+export function keyButton(label, key, props) {
+  const control = button(label, { ...props, "aria-keyshortcuts": key || null });
+  if (key) control.append(h("kbd", { "aria-hidden": "true" }, key));
+  return control;
+}
+
 /** A button that shows only an icon; its label is for screen readers and the tool tip. */
 export function iconButton(name, label, props = {}) {
   return h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, ...props }, icon(name));

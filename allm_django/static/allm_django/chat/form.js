@@ -94,10 +94,14 @@ const OPTIONS = {
   showErrors: "change",
 };
 
-let library = null;
+/** The library, fetched when the first form is needed; null if it can't be had now (then raw JSON is the way). */
 async function jedison() {
-  library ??= import("../vendor/jedison/jedison.js").then(() => globalThis.Jedison);
-  return library;
+  try {
+    await import("../vendor/jedison/jedison.js");
+    return globalThis.Jedison;
+  } catch {
+    return null;
+  }
 }
 
 // Jedison makes paths, ids and labels of keys: those with other characters are for raw JSON.
@@ -114,6 +118,7 @@ let forms = 0;
 export async function buildForm(container, schema, value, onChange) {
   if (holdsRaw(value) || !plainKeys(value)) return null;
   const Jedison = await jedison();
+  if (!Jedison) return null;
   forms += 1;
   const id = `form-${forms}`;
   let form;

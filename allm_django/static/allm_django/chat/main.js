@@ -19,6 +19,7 @@ import { config, t } from "./words.js";
 
 const part = (name) => document.querySelector(`[data-part=${name}]`);
 const OFFLINE_AFTER = 1200;
+const AGAIN_AFTER = 3000;
 const CAN_NOTHING = { reply: false, cancel: false, resume: false };
 
 /** Run once a frame; after a slow frame wait in proportion, so that long answers leave time for the person. */
@@ -136,10 +137,11 @@ class Page {
   async #single(id) {
     try {
       const card = await get(`calls/${id}/`);
-      const view = new Card(card, (newer) => {
+      const onCard = (newer) => {
         view.update(newer);
         this.rail?.refresh();
-      });
+      };
+      const view = new Card(card, onCard, { elsewhere: true, level: 2 });
       return h("div", { class: "single" }, view.element, button(t("open_session"), { class: "quiet", on: { click: () => this.openSession(card) } }));
     } catch (error) {
       return this.#failure(error, () => this.show(null, id));
@@ -217,10 +219,9 @@ class Page {
     this.#herald.hear(session);
     if (this.#status && this.#status !== session.status) this.#askCan();
     this.#status = session.status;
-    const can = session.can ?? CAN_NOTHING;
+    const can = possible(session);
     const running = session.status === "running";
-    const cancel = can.cancel && (running || session.status.startsWith("awaiting"));
-    this.composer.set({ ...can, cancel, running, cancelling: session.cancel_requested, why: whyNot(session, can) });
+    this.composer.set({ ...can, running, cancelling: session.cancel_requested, why: whyNot(session, can) });
   }
 
   /** What one may do changes with the status; events are alike for all viewers and do not say it. */
@@ -282,7 +283,8 @@ class Page {
   }
 
   #stop() {
-    if (this.#store?.session?.can?.cancel) this.#command("cancel");
+    const { session } = this.#store ?? {};
+    if (session && possible(session).cancel) this.#command("cancel");
   }
 
   resume() {
@@ -322,7 +324,10 @@ class Page {
       this.#asking.delete(id);
       if (store === this.#store && !store.putCard(card, asked)) this.needCard(id);
     } catch {
-      setTimeout(() => this.#asking.delete(id), 3000);
+      setTimeout(() => {
+        this.#asking.delete(id);
+        if (store === this.#store && !store.calls.get(id)?.fresh) this.needCard(id);
+      }, AGAIN_AFTER);
     }
   }
 
@@ -356,6 +361,14 @@ class Page {
     this.go(null);
     this.composer.focus();
   }
+}
+
+/** What one may do, by the server's last word and by what the status since then plainly means. */
+function possible(session) {
+  const can = session.can ?? CAN_NOTHING;
+  const mine = config.can.chat && session.owner.id === config.user.id;
+  const active = session.status === "running" || session.status.startsWith("awaiting");
+  return { ...can, reply: active ? can.reply : mine, cancel: active && (can.cancel || mine) };
 }
 
 function whyNot(session, can) {

@@ -26,8 +26,10 @@ function dress(fragment) {
     table.replaceWith(box);
     box.append(table);
   }
-  for (const heading of fragment.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
-    const level = Math.min(6, Number(heading.nodeName[1]) + 2);
+  const headings = [...fragment.querySelectorAll("h1, h2, h3, h4, h5, h6")];
+  const levels = [...new Set(headings.map(({ nodeName }) => nodeName))].sort();
+  for (const heading of headings) {
+    const level = Math.min(6, levels.indexOf(heading.nodeName) + 3); // below the message's own heading, none left out
     heading.replaceWith(h("div", { class: `heading heading-${heading.nodeName[1]}`, role: "heading", "aria-level": level }, ...heading.childNodes));
   }
   return fragment;
@@ -46,17 +48,16 @@ export async function copyText(value, control) {
   setTimeout(() => (label.textContent = before), 1600);
 }
 
-let highlighter = null;
+const highlighter = () => import("../vendor/highlightjs/highlight.js").then((module) => module.default, () => null);
 
 /** Colour the code blocks of an element that will not change any more. */
 export async function highlight(element) {
   const blocks = [...element.querySelectorAll("pre > code[class^=language-]:not(.hljs)")];
   if (blocks.length === 0) return;
-  highlighter ??= import("../vendor/highlightjs/highlight.js");
-  const { default: hljs } = await highlighter;
+  const hljs = await highlighter();
   for (const code of blocks) {
     const language = code.className.slice("language-".length);
-    if (!hljs.getLanguage(language) || code.textContent.length > 50000) continue;
+    if (!hljs?.getLanguage(language) || code.textContent.length > 50000) continue;
     code.replaceChildren(safeFragment(hljs.highlight(code.textContent, { language, ignoreIllegals: true }).value));
     code.classList.add("hljs");
   }

@@ -10,7 +10,7 @@ class MessageView {
 
   constructor(message, page) {
     this.page = page;
-    this.head = h("header", { class: "message-head" }, h("span", { class: "visually-hidden" }, t(`role_${message.role}`)));
+    this.head = h("header", { class: "message-head" }, h("h2", { class: "visually-hidden" }, t(`role_${message.role}`)));
     this.body = h("div", { class: "message-body" });
     this.element = h("article", { class: `message ${message.role}`, dataset: { message: message.id } }, this.head, this.body);
   }

@@ -44,7 +44,7 @@ class Entry {
   }
 
   #openCard() {
-    this.#view = new Card(this.#card, (card) => this.#rail.put(card));
+    this.#view = new Card(this.#card, (card) => this.#rail.put(card), { elsewhere: true });
     const whole = button(t("open_session"), { class: "quiet", on: { click: () => this.#rail.openSession(this.#card) } });
     fill(this.#slot, this.#view.element, whole);
   }

@@ -79,7 +79,7 @@ export class Sidebar {
   }
 
   #group(name, sessions) {
-    return h("section", { class: "day" }, h("h3", {}, name), h("ul", {}, sessions.map((session) => h("li", {}, this.#link(session)))));
+    return h("section", { class: "day" }, h("h2", {}, name), h("ul", {}, sessions.map((session) => h("li", {}, this.#link(session)))));
   }
 
   #link(session) {

@@ -1,8 +1,10 @@
-// The empty page: what this assistant can do and three things to try.
+// The empty page: what this assistant can do and a few things to try.
 
 import { get } from "./api.js";
 import { button, fill, h, icon, visible } from "./dom.js";
 import { t } from "./words.js";
+
+const MOST = 6;
 
 export class Start {
   element = h("div", { class: "start" });
@@ -63,7 +65,7 @@ export class Start {
   #examples(examples) {
     if (examples.length === 0) return null;
     const fills = (example) => button(visible(example), { class: "example", dir: "auto", on: { click: () => this.#suggest(example) } });
-    return h("section", {}, h("h3", {}, t("try")), h("div", { class: "examples" }, examples.slice(0, 3).map(fills)));
+    return h("section", {}, h("h3", {}, t("try")), h("div", { class: "examples" }, examples.slice(0, MOST).map(fills)));
   }
 }
 

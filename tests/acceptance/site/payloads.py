@@ -1,0 +1,48 @@
+"""Hostile texts. Each would set ``window.pwned`` or load something from elsewhere if it were more than text."""
+
+from __future__ import annotations
+
+XSS = "<img src=x onerror=\"window.pwned='img'\">"
+
+PAYLOADS = [
+    XSS,
+    "<script>window.pwned='script'</script>",
+    "<svg onload=\"window.pwned='svg'\"><animate onbegin=\"window.pwned='animate'\" attributeName=x dur=1s>",
+    "<iframe src=\"javascript:parent.pwned='iframe'\"></iframe>",
+    "<iframe srcdoc=\"<script>parent.pwned='srcdoc'</script>\"></iframe>",
+    "<body onload=\"window.pwned='body'\">",
+    "<details open ontoggle=\"window.pwned='toggle'\">",
+    "<input autofocus onfocus=\"window.pwned='focus'\">",
+    "<video><source onerror=\"window.pwned='video'\"></video>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=\"window.pwned='mxss'\">",
+    "<noscript><p title=\"</noscript><img src=x onerror=window.pwned='noscript'>\">",
+    "<form action=javascript:window.pwned='form'><button>go</button></form>",
+    "<a href=\"javascript:window.pwned='a'\">a</a>",
+    "<base href=https://evil.example/>",
+    "<link rel=stylesheet href=https://evil.example/x.css>",
+    "<style>@import 'https://evil.example/x.css';</style>",
+    '<meta http-equiv=refresh content="0;url=https://evil.example/">',
+    "<object data=https://evil.example/x></object><embed src=https://evil.example/x>",
+    "[click](javascript:window.pwned='link')",
+    "[click](JaVaScRiPt:window.pwned='case')",
+    "[click](javascript&colon;window.pwned='entity')",
+    "[click](&#106;avascript:window.pwned='number')",
+    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cucHduZWQ9MTwvc2NyaXB0Pg==)",
+    "[click](vbscript:window.pwned='vb')",
+    "[click](//evil.example/x)",
+    "[click](https://evil.example/ \"title\" onclick=window.pwned='title')",
+    "<javascript:window.pwned='auto'>",
+    "![pixel](https://evil.example/pixel.png)",
+    "![pixel](javascript:window.pwned='image')",
+    "![pixel](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9IndpbmRvdy5wd25lZD0xIi8+)",
+    "[pixel]: https://evil.example/pixel.png\n\n![pixel]",
+    "```\"onmouseover=window.pwned='fence'\n</code></pre><img src=x onerror=window.pwned='code'>\n```",
+    "```html\n<img src=x onerror=\"window.pwned='highlight'\">\n```",
+    "`</code><img src=x onerror=window.pwned='inline'>`",
+    "| <img src=x onerror=window.pwned='cell'> |\n|---|\n| <script>window.pwned='td'</script> |",
+    "# <img src=x onerror=window.pwned='heading'>",
+    "> <img src=x onerror=window.pwned='quote'>",
+    "&lt;img src=x onerror=window.pwned='escaped'&gt;",
+    "{{ constructor.constructor('window.pwned=1')() }}",
+    "\u202e<img src=x onerror=window.pwned='rtl'>\u202c",
+]

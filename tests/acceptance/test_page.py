@@ -1,0 +1,275 @@
+"""The page itself: streaming, history, drafts, safety, accessibility, static files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.conftest import NARROW, Site, Visit, Visitor
+from tests.acceptance.site.payloads import XSS
+from tests.acceptance.site.script import LONG
+
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
+
+
+def test_a_reload_in_mid_stream_shows_the_whole_text(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("slow reload")
+    ann.sees("Paragraph 40 of")
+    expect(ann.find(".caret")).to_have_count(1)
+    ann.page.reload()
+    ann.sees("Paragraph 40 of")
+    ann.site.gate("reload").set()
+    ann.finished()
+    paragraphs = ann.find(".message.assistant .markdown > p").all_inner_texts()
+    assert paragraphs == [re.sub(r"[*`]", "", line) for line in LONG]
+    expect(ann.find(".caret")).to_have_count(0)
+
+
+def test_the_view_follows_only_at_the_end_and_new_text_waits_behind_a_button(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("slow follow")
+    ann.sees("Paragraph 40 of")
+    scroller = ann.find("[data-part=scroller]")
+    ann.page.wait_for_function(AT_END)
+    scroller.evaluate("element => element.scrollTo(0, 0)")
+    more = ann.page.get_by_role("button", name="New text")
+    expect(more).to_be_hidden()
+    ann.site.gate("follow").set()
+    ann.finished()
+    assert scroller.evaluate("element => element.scrollTop") == 0
+    more.click()
+    ann.page.wait_for_function(AT_END)
+    expect(more).to_be_hidden()
+
+
+AT_END = """() => {
+    const scroller = document.querySelector("[data-part=scroller]");
+    return scroller.scrollTop > 0 && scroller.scrollHeight - scroller.clientHeight - scroller.scrollTop < 5;
+}"""
+
+
+def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("slow never")
+    ann.sees("Paragraph 40 of")
+    ann.page.keyboard.press("Control+.")
+    ann.find(".halted").wait_for()
+    expect(ann.page.get_by_role("button", name="Stop")).to_be_hidden()
+    ann.say("hello again")
+    ann.sees("Hello. How can I help?")
+
+
+def test_an_error_of_the_model_says_what_to_do(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("broken please")
+    expect(ann.find(".halted.failed")).to_be_visible()
+    expect(ann.button("Try again")).to_be_visible()
+
+
+def test_progress_of_a_tool_is_shown_live(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("report pages")
+    expect(ann.find("progress")).to_have_js_property("value", 0.5)
+    ann.sees("page 2 of 4 50 %")
+    ann.site.gate("pages").set()
+    ann.sees("I was told: ")
+    expect(ann.find("progress")).to_have_count(0)
+
+
+def test_markdown_is_shown_with_coloured_code_and_safe_links(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("markdown please")
+    ann.finished()
+    body = ann.find(".message.assistant")
+    expect(body.locator("table td").first).to_have_text("Cup")
+    expect(body.locator("code .hljs-keyword").first).to_have_text("def")
+    link = body.get_by_role("link", name="the shop")
+    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+    expect(link).to_have_attribute("target", "_blank")
+
+
+def test_hostile_texts_stay_texts(visit: Visit) -> None:
+    sam = visit("sam")
+    foreign: list[str] = []
+    sam.page.on("request", lambda request: foreign.append(request.url) if sam.site.address not in request.url else None)
+    sam.ask(f"evil {XSS}")
+    expect(sam.card().locator("textarea")).to_be_visible()
+    sam.button("JSON").click()
+    sam.find(".call-line:visible").click()
+    for summary in sam.find("summary:visible").all():
+        summary.click()
+    sam.find(".rail-line").last.click()
+    sam.page.reload()
+    expect(sam.card().locator("textarea")).to_be_visible()
+    assert sam.page.evaluate("window.pwned") is None
+    assert foreign == []
+    assert (
+        sam.find("main img, main iframe, main object, main embed, main style, main script, main form form").count() == 0
+    )
+    hrefs = [link.get_attribute("href") or "" for link in sam.find(".message a").all()]
+    assert all(href.startswith(("https://", "http://", "mailto:")) for href in hrefs), hrefs
+    expect(sam.card().first.locator(".hidden-character").first).to_have_text("U+202E")
+    assert sam.problems == [], "the policy had to step in: something tried to run"
+
+
+def test_the_policy_is_strict(visit: Visit) -> None:
+    ann = visit("ann")
+    answer = ann.page.goto(f"{ann.site.address}/assistant/")
+    assert answer is not None
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+
+
+def test_older_messages_come_as_one_scrolls_up(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("many please")
+    ann.sees("That was all.")
+    ann.finished()
+    ann.page.reload()
+    expect(ann.find(".message")).to_have_count(50)
+    top = ann.find(".message").first
+    ann.find("[data-part=scroller]").evaluate("element => element.scrollTo(0, 0)")
+    expect(ann.find(".message")).to_have_count(54)
+    expect(top).to_contain_text("many please")
+    expect(ann.page.get_by_role("button", name="New text")).to_be_hidden()
+
+
+def test_a_draft_survives_a_reload_and_stays_with_its_conversation(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("hello there")
+    ann.finished()
+    ann.page.fill("#allm-text", "half a thought")
+    ann.page.reload()
+    expect(ann.find("#allm-text")).to_have_value("half a thought")
+    ann.page.get_by_role("link", name="New chat").click()
+    expect(ann.find("#allm-text")).to_have_value("")
+    ann.page.go_back()
+    expect(ann.find("#allm-text")).to_have_value("half a thought")
+
+
+def test_composing_a_word_does_not_send(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.open()
+    ann.find(".start h2").wait_for()
+    ann.page.fill("#allm-text", "にほん")
+    ann.find("#allm-text").dispatch_event("keydown", {"key": "Enter", "keyCode": 229, "isComposing": True})
+    expect(ann.find("#allm-text")).to_have_value("にほん")
+    assert ann.page.url.endswith("/assistant/")
+
+
+def test_the_sidebar_finds_conversations(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.ask("hello marmalade")
+    ann.finished()
+    ann.page.get_by_label("Search conversations").fill("marmalade")
+    expect(ann.find(".session-link")).to_have_count(1)
+    ann.page.get_by_label("Search conversations").fill("no such words")
+    expect(ann.find(".sessions-status")).to_have_text("Nothing found. Try another word.")
+
+
+def test_who_may_nothing_reads_what_to_ask_for(visit: Visit) -> None:
+    eve = visit("eve")
+    answer = eve.page.goto(f"{eve.site.address}/assistant/")
+    assert answer is not None
+    assert answer.status == 403
+    expect(eve.page.get_by_role("heading")).to_have_text("You may not use the assistant")
+    assert "content-security-policy" in answer.headers
+
+
+def test_a_conversation_of_someone_else_is_not_found(visit: Visit) -> None:
+    sam, ann = visit("sam"), visit("ann")
+    sam.ask("hello private")
+    ann.open(f"{sam.session}/")
+    expect(ann.page.get_by_role("alert").first).to_contain_text("There is no such conversation, or you may not see it.")
+
+
+def test_status_is_announced_once_each(visit: Visit) -> None:
+    sam = visit("sam")
+    sam.open()
+    sam.find(".start h2").wait_for()
+    sam.page.evaluate("""() => {
+        window.heard = [];
+        const region = document.getElementById("allm-announce");
+        new MutationObserver(() => region.textContent && window.heard.push(region.textContent))
+            .observe(region, {childList: true, characterData: true, subtree: true});
+    }""")
+    sam.say("lookup 1042")
+    sam.finished()
+    sam.page.wait_for_function("window.heard.includes('The assistant has finished.')")
+    heard = sam.page.evaluate("window.heard")
+    assert len(heard) == len(set(heard)) <= 3, heard
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_a_wide_page(visit: Visit, scheme: str) -> None:
+    sam = visit("sam", scheme=scheme)
+    sam.open()
+    sam.find(".start h2").wait_for()
+    assert violations(sam.page) == []
+    show_everything(sam)
+    assert violations(sam.page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_a_narrow_page(visit: Visit, scheme: str) -> None:
+    sam = visit("sam", size=NARROW, scheme=scheme)
+    show_everything(sam)
+    assert violations(sam.page) == []
+    sam.find("[data-part=waiting-tab]").click()
+    sam.find(".rail-line").first.click()
+    assert violations(sam.page) == []
+    sam.page.keyboard.press("Escape")
+    sam.find(".head [data-toggle=sidebar]").click()
+    assert violations(sam.page) == []
+
+
+def show_everything(sam: Visitor) -> None:
+    """Markdown, an opened line, two cards with their forms, a box for a reason."""
+    sam.ask("everything please")
+    expect(sam.card().locator("input[type=number]")).to_be_visible()
+    expect(sam.card().locator("textarea")).to_be_visible()
+    sam.find(".call-line:visible").click()
+    sam.button("Reject").first.click()
+
+
+STILL = """Promise.all(document.getAnimations().filter(animation => animation.effect.getTiming().iterations === 1)
+    .map(animation => animation.finished))"""
+
+
+def violations(page: Page) -> list[Any]:
+    """What axe-core finds, in short."""
+    if not page.evaluate("typeof window.axe === 'object'"):
+        page.evaluate(AXE)
+    page.evaluate(STILL)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [(each["id"], [node["html"][:160] for node in each["nodes"][:3]]) for each in found]
+
+
+def test_the_narrowest_page_has_no_sideways_scroll(visit: Visit) -> None:
+    sam = visit("sam", size=(320, 640))
+    sam.ask("both please")
+    expect(sam.card()).to_have_count(2)
+    assert sam.page.evaluate("document.documentElement.scrollWidth") == 320
+
+
+@pytest.mark.parametrize("static", ["manifest", "modules"])
+def test_hashed_static_files_work(visit: Visit, own_site: Callable[..., Site], static: str) -> None:
+    sam = visit("sam", at=own_site(static))
+    missing: list[str] = []
+    loaded: list[str] = []
+    sam.page.on("response", lambda answer: (missing if answer.status >= 400 else loaded).append(answer.url))
+    sam.ask("refund please")
+    expect(sam.card().locator("input[type=number]")).to_have_value("49.5")
+    sam.button("Approve: ").click()
+    sam.sees('"refunded":49.5')
+    hashed = [bool(re.search(r"\.[0-9a-f]{12}\.\w+$", url)) for url in loaded if "/static/" in url]
+    assert [url for url in missing if "favicon" not in url] == []
+    assert any(hashed)
+    assert all(hashed) == (static == "modules")

@@ -11,6 +11,30 @@ from allm_django.core.states import CallState, Outcome, check_call_transition
 from allm_django.models import ToolCall
 from allm_django.store.writing import Writing, alias
 
+# Of a call's row, what may change after the model has asked.
+CHANGING = (
+    "arguments",
+    "tool_version",
+    "state",
+    "outcome",
+    "effect",
+    "question",
+    "result",
+    "content",
+    "error",
+    "progress",
+    "version",
+    "attempt",
+    "worker",
+    "started_at",
+    "finished_at",
+    "decided_by",
+    "decided_name",
+    "decided_verb",
+    "decided_at",
+    "decided_reason",
+)
+
 
 def open_calls(tx: Writing, states: Collection[CallState]) -> QuerySet[ToolCall]:
     """The session's calls in these states, in the order in which they were made."""
@@ -30,7 +54,7 @@ def apply(tx: Writing, call: ToolCall, settlement: Settlement) -> None:
         call.finished_at = tx.now
     call.progress = None
     call.version += 1
-    call.save(using=alias())
+    call.save(using=alias(), update_fields=CHANGING)
 
 
 def write_result(call: ToolCall, settlement: Settlement) -> None:

@@ -5,6 +5,7 @@ has read and reads on from there: a step costs the same in a long thread as in a
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from uuid import UUID
@@ -31,11 +32,17 @@ _cache: OrderedDict[UUID, _Read] = OrderedDict()
 _lock = Lock()
 
 
-def load_history(session_id: UUID) -> tuple[types.Message, ...]:
-    """All that a provider may see of the thread, each call followed by its result, in order."""
+def load_history(
+    session_id: UUID, last: Message | None = None, calls: Sequence[ToolCall] = ()
+) -> tuple[types.Message, ...]:
+    """All that a provider may see of the thread, each call followed by its result, in order.
+
+    ``last``: the thread's last message with its ``calls``, where the caller has them; often nothing is read then.
+    """
     with _lock:
         read = _cache.pop(session_id, None) or _Read()
-    _read_on(session_id, read)
+    if last is None or last.position != read.position + 1 or not _take(read, last, calls):
+        _read_on(session_id, read)
     with _lock:
         _cache[session_id] = read
         while len(_cache) > MAX_SESSIONS or sum(entry.size for entry in _cache.values()) > MAX_CHARACTERS:
@@ -60,17 +67,23 @@ def _read_on(session_id: UUID, read: _Read) -> None:
     for call in calls.order_by("position"):
         by_message.setdefault(call.message_id, []).append(call)
     for message in messages:
-        own = by_message.get(message.id, [])
-        if message.streaming or any(call.state != CallState.SETTLED for call in own):
-            break  # not final yet: read it again next time
-        read.position = message.position
-        if message.complete and (message.text or own):
-            added = [_neutral(message, own), *(_result(call) for call in own)]
-            read.messages += added
-            read.size += sum(len(item.content) for item in added)
+        if not _take(read, message, by_message.get(message.id, ())):
+            break  # read it again next time
 
 
-def _neutral(message: Message, calls: list[ToolCall]) -> types.Message:
+def _take(read: _Read, message: Message, calls: Sequence[ToolCall]) -> bool:
+    """Add a message that is final; False for one that is not yet."""
+    if message.streaming or any(call.state != CallState.SETTLED for call in calls):
+        return False
+    read.position = message.position
+    if message.complete and (message.text or calls):
+        added = [_neutral(message, calls), *(_result(call) for call in calls)]
+        read.messages += added
+        read.size += sum(len(item.content) for item in added)
+    return True
+
+
+def _neutral(message: Message, calls: Sequence[ToolCall]) -> types.Message:
     asked = tuple(types.ToolCall(call.call_id, call.name, call.asked_arguments, call.raw_arguments) for call in calls)
     return types.Message(_role(message), message.text, asked, dump=message.dump, thinking=message.thinking)
 

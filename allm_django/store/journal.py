@@ -19,6 +19,7 @@ from allm_django.models import ToolCall as CallRow
 from allm_django.providers.base import Delta, Finished, TextDelta
 from allm_django.store import turns
 from allm_django.store.history import load_history
+from allm_django.store.known import Known
 from allm_django.store.offers import StoredOffer, handler_of
 from allm_django.store.writing import Lease, alias
 from allm_django.tools.context import ToolContext
@@ -59,7 +60,7 @@ class DatabaseJournal:
         self._run = run
         self._live = live
         self._refuse = refuse
-        self._checked = turns.Checked(asks_halt_when)
+        self._known = Known(asks_halt_when)
         self._snapshot: Snapshot | None = None
         self._message: Message | None = None
         self._offer: StoredOffer | None = None
@@ -71,17 +72,17 @@ class DatabaseJournal:
         known, self._snapshot = self._snapshot, None
         if known is None or self.woken.is_set():
             self.woken.clear()
-            known = self._take(await self._run(turns.load, self.lease, self._checked))
+            known = self._take(await self._run(turns.load, self.lease, self._known))
             self._snapshot = None
         return known
 
     async def begin_step(self, nudge: bool) -> ModelRequest:
         """Count a turn and give what to send to the model."""
-        request, self._message, self._offer, snapshot = await self._run(
-            turns.begin_step, self.lease, self._checked, nudge
-        )
-        self._take(snapshot)
-        return request  # type: ignore[no-any-return]
+        begun: turns.Begun = await self._run(turns.begin_step, self.lease, self._known, nudge)
+        self._message, self._offer, self._turns = begun.message, begun.offer, begun.turns
+        if begun.cancel_requested:
+            self.cancelled.set()
+        return begun.request
 
     def note_delta(self, delta: Delta) -> None:
         """Pass visible text on to those who watch."""
@@ -93,7 +94,7 @@ class DatabaseJournal:
         assert self._message is not None
         self._live.forget(self._message)
         self._take(
-            await self._run(turns.complete_message, self.lease, self._checked, self._message, self._offer, finished)
+            await self._run(turns.complete_message, self.lease, self._known, self._message, self._offer, finished)
         )
 
     async def break_message(self, text: str, thinking: str, error: AllmError | None, *, failed: bool) -> None:
@@ -101,9 +102,7 @@ class DatabaseJournal:
         assert self._message is not None
         self._live.forget(self._message)
         self._take(
-            await self._run(
-                turns.break_message, self.lease, self._checked, self._message, text, thinking, error, failed
-            )
+            await self._run(turns.break_message, self.lease, self._known, self._message, text, thinking, error, failed)
         )
 
     async def last_step(self) -> Step:
@@ -114,13 +113,13 @@ class DatabaseJournal:
 
     def check_step(self, verdict: bool, error: str) -> None:
         """Take the engine's verdict on the last step."""
-        self._checked.verdict, self._checked.error = verdict, error
-        self._checked.turn = self._turns
+        self._known.verdict, self._known.error = verdict, error
+        self._known.turn = self._turns
         self._snapshot = None
 
     async def start_call(self, call_id: str) -> StartedCall | None:
         """Commit that a ready call starts now, or None if it may not any more."""
-        row, snapshot = await self._run(turns.start_call, self.lease, self._checked, call_id, self._refuse)
+        row, snapshot = await self._run(turns.start_call, self.lease, self._known, call_id, self._refuse)
         self._take(snapshot)
         if row is None:
             return None
@@ -130,7 +129,7 @@ class DatabaseJournal:
 
     async def finish_call(self, call_id: str, settlement: Settlement) -> None:
         """Record how a started call ended."""
-        self._take(await self._run(turns.finish_call, self.lease, self._checked, call_id, settlement))
+        self._take(await self._run(turns.finish_call, self.lease, self._known, call_id, settlement))
 
     def watch_late(self, call_id: str, late: Awaitable[Any]) -> None:
         """Keep what still comes, on the call's row."""
@@ -149,11 +148,11 @@ class DatabaseJournal:
 
     async def close_calls(self) -> None:
         """After a cancel: close what has not started."""
-        self._take(await self._run(turns.close_calls, self.lease, self._checked))
+        self._take(await self._run(turns.close_calls, self.lease, self._known))
 
     async def halt(self, halt: HaltRun) -> bool:
         """Halt and give the lease back, unless something changed meanwhile."""
-        done: bool = await self._run(turns.halt, self.lease, self._checked, halt)
+        done: bool = await self._run(turns.halt, self.lease, self._known, halt)
         self._snapshot = None
         return done
 

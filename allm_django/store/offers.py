@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import F
 
 from allm_django.core.policy import Offer
 from allm_django.core.types import JSONObject, Mode, ToolSpec
 from allm_django.errors import AllmError
 from allm_django.models import Engine, Session, Tool, ToolVersion
 from allm_django.store.tools import current_version
+from allm_django.store.writing import alias
 from allm_django.tools.registry import BoundHandler, bind, registry
 
 
@@ -28,14 +30,16 @@ class StoredOffer:
 
 
 def offer_for(session: Session, settings: JSONObject) -> StoredOffer:
-    """The tools that this session's next model call may use. Two queries, however many tools."""
+    """The tools that this session's next model call may use. Three queries, however many tools."""
     versions: dict[str, ToolVersion] = {}
     specs: dict[str, ToolSpec] = {}
-    known = {row.tool_id: row for row in ToolVersion.objects.filter(tool__enabled=True, version=F("tool__version"))}
-    for tool in _tools_of(session):
+    tools = _tools_of(session)
+    known = {row.tool_id: row for row in _current(tools)}
+    for tool in tools:
         version = known.get(tool.pk)
         if version is None or version.data != tool.versioned():
             version = current_version(tool)
+        version.tool = tool
         spec = _spec(version)
         if spec is not None:
             versions[tool.name], specs[tool.name] = version, spec
@@ -50,12 +54,18 @@ def handler_of(version: ToolVersion) -> BoundHandler | None:
 
 
 def _tools_of(session: Session) -> list[Tool]:
-    links = Engine.tools.through.objects.filter(engine=session.engine_id)
-    chosen = ~Exists(links) | Exists(links.filter(tool=OuterRef("pk")))
-    tools = Tool.objects.filter(Q(chosen), enabled=True).order_by("name")
-    if session.allowed_tools is not None:
-        tools = tools.filter(name__in=session.allowed_tools)
-    return list(tools)
+    links = Engine.tools.through.objects.using(alias()).filter(engine=session.engine_id)
+    chosen = set(links.values_list("tool_id", flat=True))
+    tools = Tool.objects.using(alias()).filter(enabled=True).order_by("name")
+    return [
+        tool
+        for tool in tools
+        if (not chosen or tool.pk in chosen) and (session.allowed_tools is None or tool.name in session.allowed_tools)
+    ]
+
+
+def _current(tools: list[Tool]) -> Iterable[ToolVersion]:
+    return ToolVersion.objects.using(alias()).filter(tool__in=[tool.pk for tool in tools], version=F("tool__version"))
 
 
 def _spec(version: ToolVersion) -> ToolSpec | None:

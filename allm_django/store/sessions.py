@@ -242,8 +242,6 @@ def _supersede(tx: Writing) -> None:
         )
     close_open_calls(tx, Outcome.SUPERSEDED)
     halt_run(tx, HaltedReason.CANCELLED, waiting=False, metadata={"superseded": True})
-    assert tx.run is not None
-    tx.run.save(using=alias())
     tx.run = None
 
 

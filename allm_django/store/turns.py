@@ -18,17 +18,18 @@ from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.types import JSONObject, Limits, ModelRequest, Usage
 from allm_django.core.types import Message as Neutral
 from allm_django.errors import AllmError, InvalidInputError, LeaseLostError
-from allm_django.models import Message, MessageChunk, Run, ToolCall
+from allm_django.models import Message, MessageChunk, Run, Tool, ToolCall
 from allm_django.providers.base import Finished, RawCall
 from allm_django.store.calls import apply
 from allm_django.store.decisions import drift
-from allm_django.store.history import load_history
+from allm_django.store.known import Known, Working, read_turn_calls, working
 from allm_django.store.leases import break_off, mend_calls, mend_messages
 from allm_django.store.offers import StoredOffer, offer_for
 from allm_django.store.sessions import append_message, close_open_calls, halt_run
 from allm_django.store.writing import Lease, Writing, alias, writing
 
 CANCELLED_TEXT = "Stopped."
+COMPLETED = ("text", "thinking", "complete", "completed_at", "finish_reason", "dump", "usage")  # of a message
 SETTLED_KINDS = {Outcome.SUCCEEDED: EventKind.CALL_SUCCEEDED, Outcome.FAILED: EventKind.CALL_FAILED}
 STATE_KINDS = {
     CallState.ASKING: EventKind.CALL_ASKED,
@@ -37,30 +38,31 @@ STATE_KINDS = {
 }
 
 
-@dataclass(slots=True)
-class Checked:
-    """What the engine's ``halt_when`` said of the turn ``turn``; pure, so asking again after a crash is harmless."""
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn that was counted: what to send, and the message that the answer goes into."""
 
-    asks: bool
-    turn: int = 0
-    verdict: bool = False
-    error: str = ""
+    request: ModelRequest
+    message: Message
+    offer: StoredOffer
+    turns: int
+    cancel_requested: bool
 
 
-def load(lease: Lease, checked: Checked) -> Snapshot:
+def load(lease: Lease, known: Known) -> Snapshot:
     """Where the run stands now."""
     run = Run.objects.using(alias()).select_related("session").get(pk=lease.run_id)
     session = run.session
     if (session.fence, session.lease_owner) != (lease.fence, lease.worker):
         raise LeaseLostError
-    return _snapshot(run, session.cancel_requested, _turn_calls(session.id), checked)
+    return _snapshot(run, session.cancel_requested, read_turn_calls(session.id), known)
 
 
-def begin_step(lease: Lease, checked: Checked, nudge: bool) -> tuple[ModelRequest, Message, StoredOffer, Snapshot]:
+def begin_step(lease: Lease, known: Known, nudge: bool) -> Begun:
     """Count a turn, open its message, and assemble what the model is sent."""
-    with writing(lease.session_id, lease) as tx:
-        run = _run(tx)
-        history = load_history(lease.session_id)
+    with working(lease, known) as work:
+        tx, run = work.tx, work.run
+        history = work.history(known.answer)
         offer = offer_for(tx.session, run.settings)
         run.turns += 1
         message = append_message(tx, Message.Role.ASSISTANT, complete=False, model=run.settings["model"])
@@ -73,22 +75,21 @@ def begin_step(lease: Lease, checked: Checked, nudge: bool) -> tuple[ModelReques
             run.settings["params"],
             run.request_id,
         )
-        return request, message, offer, _snapshot(run, tx.session.cancel_requested, [], checked)
+        return Begun(request, message, offer, run.turns, tx.session.cancel_requested)
 
 
-def complete_message(
-    lease: Lease, checked: Checked, message: Message, offer: StoredOffer, finished: Finished
-) -> Snapshot:
+def complete_message(lease: Lease, known: Known, message: Message, offer: StoredOffer, finished: Finished) -> Snapshot:
     """Record the whole answer and its calls, each with its verdict."""
-    with writing(lease.session_id, lease) as tx:
-        run, using = _run(tx), alias()
+    with working(lease, known) as work:
+        tx, run, using = work.tx, work.run, alias()
         message.text, message.thinking = to_text(finished.text), to_text(finished.thinking)
         message.complete, message.completed_at = True, tx.now
         message.finish_reason, message.dump = to_text(finished.finish_reason)[:64], to_json(finished.dump)
         message.usage = finished.usage.as_json()
-        message.save(using=using)
+        message.save(using=using, update_fields=COMPLETED)
         MessageChunk.objects.using(using).filter(message=message).delete()
         calls = [_new_call(tx, message, offer, *item) for item in enumerate(_with_ids(tx, finished.calls))]
+        work.known_calls, known.answer = calls, message
         ToolCall.objects.using(using).bulk_create(calls)
         run.usage = (Usage.from_json(run.usage) + finished.usage).as_json()
         run.calls_used += len(calls)
@@ -98,27 +99,27 @@ def complete_message(
         if pending := [call for call in calls if call.state == CallState.PENDING]:
             tx.derive_status()
             tx.tell(EventKind.CALL_PENDING, calls=pending)
-        return _snapshot(run, tx.session.cancel_requested, calls, checked)
+        return _now(work, known)
 
 
 def break_message(
-    lease: Lease, checked: Checked, message: Message, text: str, thinking: str, error: AllmError | None, failed: bool
+    lease: Lease, known: Known, message: Message, text: str, thinking: str, error: AllmError | None, failed: bool
 ) -> Snapshot:
     """Keep what came, marked as broken; ``failed``: the run ends with ``error`` (L14)."""
-    with writing(lease.session_id, lease) as tx:
-        run = _run(tx)
+    with working(lease, known) as work:
+        tx, run = work.tx, work.run
         break_off(message, error.message if error else CANCELLED_TEXT, to_text(text), to_text(thinking))
         if failed and error is not None:
             run.error = error_record(error)
         tx.tell(EventKind.MESSAGE_BROKEN, messages=[(message, ())])
-        return _snapshot(run, tx.session.cancel_requested, _turn_calls(lease.session_id), checked)
+        return _now(work, known)
 
 
-def start_call(lease: Lease, checked: Checked, call_id: str, refuse: Any) -> tuple[ToolCall | None, Snapshot]:
+def start_call(lease: Lease, known: Known, call_id: str, refuse: Any) -> tuple[ToolCall | None, Snapshot]:
     """Commit that a ready call starts, or settle it if it may not any more (H04, H07; security rows 10 and 19)."""
-    with writing(lease.session_id, lease) as tx:
-        calls = _turn_calls(lease.session_id)
-        call = next((row for row in calls if row.call_id == call_id and row.state == CallState.READY), None)
+    with working(lease, known) as work:
+        tx = work.tx
+        call = next((row for row in work.calls if row.call_id == call_id and row.state == CallState.READY), None)
         started = None
         if call is not None and not tx.session.cancel_requested:
             if why := _stale(call) or refuse(call):
@@ -129,41 +130,42 @@ def start_call(lease: Lease, checked: Checked, call_id: str, refuse: Any) -> tup
                 apply(tx, call, Settlement(CallState.EXECUTING))
                 tx.tell(EventKind.CALL_STARTED, calls=[call])
                 started = call
-        return started, _snapshot(_run(tx), tx.session.cancel_requested, calls, checked)
+        return started, _now(work, known)
 
 
-def finish_call(lease: Lease, checked: Checked, call_id: str, settlement: Settlement) -> Snapshot:
+def finish_call(lease: Lease, known: Known, call_id: str, settlement: Settlement) -> Snapshot:
     """Record how a started call ended."""
-    with writing(lease.session_id, lease) as tx:
-        calls = _turn_calls(lease.session_id)
-        call = next(row for row in calls if row.call_id == call_id)
+    with working(lease, known) as work:
+        tx = work.tx
+        call = next(row for row in work.calls if row.call_id == call_id)
         if call.state == CallState.EXECUTING:
             apply(tx, call, settlement)
             kind = SETTLED_KINDS.get(settlement.outcome) if settlement.outcome else STATE_KINDS[settlement.state]
             tx.tell(kind or EventKind.CALL_CLOSED, calls=[call])
             if settlement.state in (CallState.ASKING, CallState.UNKNOWN):
                 tx.derive_status()
-        return _snapshot(_run(tx), tx.session.cancel_requested, calls, checked)
+        return _now(work, known)
 
 
-def close_calls(lease: Lease, checked: Checked) -> Snapshot:
+def close_calls(lease: Lease, known: Known) -> Snapshot:
     """After a cancel: close what has not started (L15)."""
-    with writing(lease.session_id, lease) as tx:
-        close_open_calls(tx, Outcome.CANCELLED)
-        return _snapshot(_run(tx), tx.session.cancel_requested, _turn_calls(lease.session_id), checked)
+    with working(lease, known) as work:
+        close_open_calls(work.tx, Outcome.CANCELLED)
+        work.known_calls = None
+        return _now(work, known)
 
 
-def halt(lease: Lease, checked: Checked, wanted: HaltRun) -> bool:
+def halt(lease: Lease, known: Known, wanted: HaltRun) -> bool:
     """Halt and give the lease back, if the same still follows under the lock; else False."""
-    with writing(lease.session_id, lease) as tx:
-        run = _run(tx)
-        if checked.error:
+    with working(lease, known) as work:
+        tx, run = work.tx, work.run
+        if known.error:
             run.error = run.error or {
                 "code": "halt_when",
                 "message": "The engine's halt_when failed.",
-                "detail": checked.error,
+                "detail": known.error,
             }
-        if next_action(_snapshot(run, tx.session.cancel_requested, _turn_calls(lease.session_id), checked)) != wanted:
+        if next_action(_now(work, known)) != wanted:
             return False
         if wanted.reason == HaltedReason.ERROR and not run.error:
             run.error = {"code": "blank_answers", "message": "The model gave empty answers only.", "detail": ""}
@@ -173,12 +175,13 @@ def halt(lease: Lease, checked: Checked, wanted: HaltRun) -> bool:
 
 def fail_run(lease: Lease, error: AllmError) -> None:
     """End a run that can't be driven at all: its model or one of its functions is not to be had."""
-    with writing(lease.session_id, lease) as tx:
-        _run(tx).error = error_record(error)
+    with working(lease, Known(asks=False)) as work:
+        tx = work.tx
+        work.run.error = error_record(error)
         close_open_calls(tx, Outcome.CANCELLED, NO_ENGINE)
         mend_messages(tx)
         mend_calls(tx, again=False)
-        waiting = any(call.state != CallState.SETTLED for call in _turn_calls(lease.session_id))
+        waiting = any(call.state != CallState.SETTLED for call in read_turn_calls(lease.session_id))
         halt_run(tx, HaltedReason.ERROR, waiting=waiting)
 
 
@@ -199,21 +202,11 @@ def error_record(error: AllmError) -> JSONObject:
     return {"code": error.code, **words, "retryable": retryable}
 
 
-def _run(tx: Writing) -> Run:
-    if tx.run is None:
-        raise LeaseLostError
-    return tx.run
+def _now(work: Working, known: Known) -> Snapshot:
+    return _snapshot(work.run, work.tx.session.cancel_requested, work.calls, known)
 
 
-def _turn_calls(session_id: uuid.UUID) -> list[ToolCall]:
-    """The calls of the thread's last complete message, in order."""
-    using = alias()
-    last = Message.objects.using(using).filter(session=session_id, complete=True).order_by("-position").values("pk")[:1]
-    rows = ToolCall.objects.using(using).select_related("tool_version__tool")
-    return list(rows.filter(message__in=last, parent=None).order_by("position"))
-
-
-def _snapshot(run: Run, cancel_requested: bool, calls: list[ToolCall], checked: Checked) -> Snapshot:
+def _snapshot(run: Run, cancel_requested: bool, calls: list[ToolCall], known: Known) -> Snapshot:
     answered, blanks = (False, 0) if calls else _ending(run)
     return Snapshot(
         limits=_limits(run),
@@ -225,9 +218,9 @@ def _snapshot(run: Run, cancel_requested: bool, calls: list[ToolCall], checked: 
         blanks=blanks,
         answered=answered,
         cancel_requested=cancel_requested,
-        error=run.error["code"] if run.error else checked.error and "halt_when",
-        halt_when=checked.verdict and checked.turn == run.turns,
-        step_checked=not checked.asks or checked.turn == run.turns or not any(call.run_id == run.id for call in calls),
+        error=run.error["code"] if run.error else known.error and "halt_when",
+        halt_when=known.verdict and known.turn == run.turns,
+        step_checked=not known.asks or known.turn == run.turns or not any(call.run_id == run.id for call in calls),
         calls_used=run.calls_used,
         usage=Usage.from_json(run.usage),
     )
@@ -305,6 +298,8 @@ def _give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
 
 
 def _stale(call: ToolCall) -> str:
-    """Why a ready call may not run any more, or ``""``."""
+    """Why a ready call may not run any more, or ``""``. The session's lock does not hold the tool: read it now."""
+    if call.tool_version is not None:
+        call.tool_version.tool = Tool.objects.using(alias()).filter(pk=call.tool_version.tool_id).first()
     changed = drift(call)
     return f"{changed} {NOT_AGAIN if call.attempt else 'The call was not run.'}" if changed else ""

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connections, router, transaction
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils.functional import cached_property
 
 from allm_django.core.events import EventKind
 from allm_django.core.states import OPEN_STATES, CallState, RunState, session_status
@@ -33,16 +35,35 @@ class Lease:
 
 
 class Writing:
-    """A session under its lock. Change ``session`` and ``run`` freely; they are saved at the end."""
+    """A session under its lock. Assign to fields of ``session`` and ``run``: what changed is saved at the end."""
 
-    def __init__(self, session: Session, db_now: datetime) -> None:
+    def __init__(self, session: Session) -> None:
+        self._watched: list[tuple[Session | Run, dict[str, Any]]] = []
         self.session = session
-        self.run: Run | None = session.active_run
-        self.db_now = db_now
+        self._watch(session)
+        self.run = session.active_run
         self.now = clock.now()
         self.inbox_changed = False
         self.wake_after = False
         self._events: list[tuple[EventKind, JSONObject]] = []
+
+    @cached_property
+    def db_now(self) -> datetime:
+        """The database's own time, by which leases are judged."""
+        rows = Session.objects.using(alias()).filter(pk=self.session.pk)
+        moment: datetime = rows.annotate(moment=Now()).values_list("moment", flat=True).get()
+        return moment
+
+    @property
+    def run(self) -> Run | None:
+        """The session's active run. One that is replaced is saved, too."""
+        return self._run
+
+    @run.setter
+    def run(self, run: Run | None) -> None:
+        self._run = run
+        if run is not None:
+            self._watch(run)
 
     def tell(
         self,
@@ -78,8 +99,6 @@ class Writing:
         """Write what was noted and changed; publish after commit."""
         session, run = self.session, self.run
         session.active_run = run if run is not None and run.state != RunState.ENDED else None
-        if run is not None:
-            run.save(using=alias)
         if self._events:  # whatever changed of the session, a page that folds the events has it too
             self._events[-1][1].setdefault("session", None)
         rows = [
@@ -92,7 +111,7 @@ class Writing:
             if "session" in row.data:
                 shape = shape or session_shape(session, run)
                 row.data["session"] = {**shape, "event": row.number}
-        session.save(using=alias)
+        self._save_changes(alias)
         Event.objects.using(alias).bulk_create(rows)
         transaction.on_commit(lambda: point("commit:after"), using=alias)
         inbox, wake = self.inbox_changed, self.wake_after
@@ -101,6 +120,21 @@ class Writing:
         if wake:
             transaction.on_commit(lambda: outbox.wake(session.id), using=alias)
         point("commit:before")
+
+    def _watch(self, row: Session | Run) -> None:
+        self._watched.append((row, _values(row)))
+
+    def _save_changes(self, alias: str) -> None:
+        for row, before in self._watched:
+            if changed := [name for name, value in _values(row).items() if value != before[name]]:
+                row.save(using=alias, update_fields=[*changed, *_STAMPS[type(row)]])
+
+
+_STAMPS: dict[type, tuple[str, ...]] = {Session: ("updated_at",), Run: ()}
+
+
+def _values(row: Session | Run) -> dict[str, Any]:
+    return {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
 
 
 def alias() -> str:
@@ -114,13 +148,15 @@ def writing(session_id: UUID, lease: Lease | None = None) -> Iterator[Writing]:
     using = alias()
     with transaction.atomic(using=using):
         take_write_lock(using, [session_id])
-        rows = Session.objects.using(using).select_for_update(of=("self",)).select_related("active_run")
-        session = rows.annotate(db_now=Now()).filter(pk=session_id).first()
+        rows = Session.objects.using(using).select_for_update(of=("self",))
+        if connections[using].vendor == "sqlite":  # elsewhere what is joined in while waiting for the lock may be stale
+            rows = rows.select_related("active_run")
+        session = next(iter(rows.filter(pk=session_id).order_by()), None)
         if session is None:
             raise NotFoundError("There is no such session.")
         if lease is not None and (session.fence, session.lease_owner) != (lease.fence, lease.worker):
             raise LeaseLostError
-        tx = Writing(session, session.db_now)
+        tx = Writing(session)
         yield tx
         tx.finish(using)
 

@@ -538,3 +538,34 @@ def test_an_engine_that_halts_on_tool_errors_can_go_on(desk: Desk) -> None:
     assert "secret" in desk.call().error["detail"]
     sessions.resume(desk.session)
     assert desk.drive().status == "completed"
+
+
+# -- runs that can't be driven on -------------------------------------------------------------------------------------
+
+
+def test_calls_at_work_when_a_run_fails_are_of_unknown_outcome_and_it_can_go_on(desk: Desk, hook: Any) -> None:
+    async def endless(arguments: Any) -> None:
+        await asyncio.Event().wait()
+
+    def fail_once(point: str) -> None:
+        if point == "finish_call:after":
+            points.hook = None
+            raise allm.AllmError("Something is wrong here.")
+
+    desk.tool(endless, "pay")
+    desk.tool(endless, "read", idempotent=True)
+    desk.noted(manual=True)
+    desk.noted("quick")
+    desk.start([call("pay"), call("read"), call("work"), call("quick")], say("Done."))
+    hook(fail_once)
+    assert desk.drive().status == "awaiting_tools"
+    pay, read, work, quick = desk.calls()
+    assert (pay.state, read.state, work.outcome, quick.outcome) == ("unknown", "unknown", "cancelled", "succeeded")
+    assert "could not go on" in work.content
+    assert (desk.reason, desk.last_run.error["message"]) == ("error", "Something is wrong here.")
+    for row in (pay, read):
+        sessions.answer(row, by=None, value="I looked.")
+    assert desk.drive().status == "error"
+    sessions.resume(desk.session)
+    desk.drive()
+    assert (desk.reason, len(desk.told())) == ("completed", 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -12,8 +13,6 @@ from enum import Enum
 from math import isfinite
 from typing import Any
 from uuid import UUID
-
-from pydantic import BaseModel
 
 from allm_django.core.types import JSON
 from allm_django.errors import EncodingError
@@ -158,7 +157,7 @@ def _duration(value: timedelta) -> str:
 
 def _opened(value: Any, path: tuple[object, ...]) -> Any:
     """The mapping, set or sequence that a container is written as."""
-    if isinstance(value, BaseModel):
+    if _is_model(value):
         return _dumped(value, path)
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: getattr(value, item.name) for item in fields(value)}
@@ -169,7 +168,13 @@ def _opened(value: Any, path: tuple[object, ...]) -> Any:
     raise _error(path, f"is {type(value).__module__}.{type(value).__qualname__}, which is not JSON; return a dict")
 
 
-def _dumped(value: BaseModel, path: tuple[object, ...]) -> Any:
+def _is_model(value: object) -> bool:
+    """Whether it is a pydantic model; the library is not imported for values that can't be one."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(value, pydantic.BaseModel)
+
+
+def _dumped(value: Any, path: tuple[object, ...]) -> Any:
     try:
         return value.model_dump(mode="json")
     except Exception as error:  # a model's own serialisers may raise anything

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from allm_django.core.types import JSONObject
 from allm_django.errors import ToolDefinitionError
 from allm_django.tools.context import ToolContext
-from allm_django.tools.signature import Signature
+
+if TYPE_CHECKING:
+    from allm_django.tools.signature import Signature
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _RULE = "a handler takes (arguments) or (arguments, ctx)"

@@ -16,7 +16,6 @@ from allm_django.core.types import DEFAULT_TIMEOUT, JSONObject, ToolSpec, check_
 from allm_django.errors import EncodingError, ToolDefinitionError
 from allm_django.tools.binding import BoundHandler, bind_hinted, bind_plain
 from allm_django.tools.docstrings import read_docstring
-from allm_django.tools.signature import read_signature
 
 F = TypeVar("F", bound=Callable[..., Any])
 Manual: TypeAlias = bool | Literal["default"]
@@ -135,6 +134,8 @@ def define(
         raise ToolDefinitionError(f'manual: {manual!r}; True, False or "default" is needed.', field="manual")
     taken = read_docstring(function, ())
     if schema is None:
+        from allm_django.tools.signature import read_signature  # brings pydantic, which only hints need
+
         signature, taken = read_signature(function, lambda names: read_docstring(function, names))
         schema, bound = signature.schema, bind_hinted(function, signature)
     else:

@@ -20,6 +20,7 @@ from allm_django.conf import access_class
 from allm_django.core.states import CallState, Outcome
 from allm_django.errors import InvalidInputError, NotAllowedError, NotFoundError
 from allm_django.models import Engine, Session, Tool, ToolCall
+from allm_django.models.call import OPEN_CALLS
 
 Person: TypeAlias = AbstractBaseUser | AnonymousUser | None
 M = TypeVar("M", bound=Model)
@@ -91,7 +92,7 @@ class Access:
 
     def decidable_calls(self, user: Person) -> QuerySet[ToolCall]:
         """Calls that wait for a decision ``user`` may make: pending ones, and those of unknown outcome."""
-        return self.rights_to_decide(user).filter(state__in=DECIDABLE_STATES)
+        return self.rights_to_decide(user).filter(OPEN_CALLS, state__in=DECIDABLE_STATES)
 
     def visible_calls(self, user: Person) -> QuerySet[ToolCall]:
         """Calls of visible sessions, and those that are or were a matter for ``user`` to decide."""

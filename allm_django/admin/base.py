@@ -11,11 +11,12 @@ from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.paginator import Paginator
-from django.db.models import Model, QuerySet
+from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
+from allm_django import access
 from allm_django.errors import AllmError
 
 if TYPE_CHECKING:
@@ -171,6 +172,11 @@ class ReadOnlyAdmin(ToldAdmin):
                 wanted = wanted | queryset.filter(**{f"{field}__range": bounds})
             return wanted, False
         return queryset.filter(**{f"{self.owner_field}__in": people_named(term)}), False
+
+
+def of_visible_sessions(viewer: access.Person, rows: QuerySet[Any]) -> QuerySet[Any]:
+    """``rows`` whose session ``viewer`` may see; asked row by row, so that a page reads no more rows than it shows."""
+    return rows.filter(Exists(access.visible_sessions(viewer).filter(pk=OuterRef("session_id"))))
 
 
 def id_range(prefix: str) -> tuple[UUID, UUID] | None:

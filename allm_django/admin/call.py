@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -65,8 +65,8 @@ class CallAdmin(ReadOnlyAdmin):
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """As access says."""
-        seen = access.visible_calls(request.user).values("pk")
-        return rows.filter(pk__in=seen).select_related("session__owner", "tool_version")
+        seen = access.visible_calls(request.user).filter(pk=OuterRef("pk"))
+        return rows.filter(Exists(seen)).select_related("session__owner", "tool_version")
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, call: ToolCall) -> str:

@@ -10,11 +10,26 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from allm_django import access
-from allm_django.admin.base import ReadOnlyAdmin
+from allm_django.admin.base import ReadOnlyAdmin, of_visible_sessions
 from allm_django.admin.display import json_block, link_to, text_column
 from allm_django.admin.masking import masked, may_see_all
 from allm_django.models import Decision
+from allm_django.models.tool import VERBS
+
+
+class VerbFilter(admin.SimpleListFilter):
+    """By verb; they are known, so that no list of all decisions is read for it."""
+
+    title = _("verb")
+    parameter_name = "verb"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """The verbs."""
+        return [(verb, verb) for verb in (*VERBS, "retry")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Decisions with the verb chosen."""
+        return queryset.filter(verb=self.value()) if self.value() else queryset
 
 
 @admin.register(Decision)
@@ -22,7 +37,7 @@ class DecisionAdmin(ReadOnlyAdmin):
     """The newest first. Written once, changed never."""
 
     list_display = ("id", "created_at", "shown_who", "verb", "shown_name", "outcome", "session_link")
-    list_filter = ("verb", "outcome")
+    list_filter = (VerbFilter,)
     list_defer = ("arguments_before", "arguments_after", "value", "session__context", "session__usage")
     id_fields = ("session__id", "call__id")
     ordering = ("-id",)
@@ -48,8 +63,7 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Those on visible sessions."""
-        seen = access.visible_sessions(request.user)
-        return rows.filter(session__in=seen).select_related("session", "call__tool_version")
+        return of_visible_sessions(request.user, rows).select_related("session", "call__tool_version")
 
     @admin.display(description=_("session"))
     def session_link(self, decision: Decision) -> SafeString | str:

@@ -10,8 +10,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from allm_django import access
-from allm_django.admin.base import ReadOnlyAdmin
+from allm_django.admin.base import ReadOnlyAdmin, of_visible_sessions
 from allm_django.admin.display import json_block, link_to
 from allm_django.models import Event
 
@@ -28,7 +27,7 @@ class EventAdmin(ReadOnlyAdmin):
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Those of visible sessions."""
-        return rows.filter(session__in=access.visible_sessions(request.user)).select_related("session")
+        return of_visible_sessions(request.user, rows).select_related("session")
 
     @admin.display(description=_("session"))
     def session_link(self, event: Event) -> SafeString | str:

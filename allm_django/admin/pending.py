@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -14,8 +14,8 @@ from django.utils.translation import gettext_lazy as _
 from allm_django import access
 from allm_django.admin.call import CallAdmin
 from allm_django.admin.display import age, card_url, shown
-from allm_django.core.states import OPEN_STATES
 from allm_django.models import PendingCall
+from allm_django.models.call import OPEN_CALLS
 
 
 class OpenStateFilter(admin.SimpleListFilter):
@@ -47,9 +47,7 @@ class PendingCallAdmin(CallAdmin):
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Open calls that access lets the person see."""
-        seen = access.visible_calls(request.user).filter(pk=OuterRef("pk"))
-        open_rows = rows.filter(Exists(seen), state__in=sorted(OPEN_STATES))
-        return open_rows.select_related("session__owner", "tool_version")
+        return super().visible(request, rows).filter(OPEN_CALLS)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Those who may decide, too."""

@@ -10,8 +10,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from allm_django import access
-from allm_django.admin.base import ReadOnlyAdmin, name_of
+from allm_django.admin.base import ReadOnlyAdmin, name_of, of_visible_sessions
 from allm_django.admin.display import json_block, link_to, seconds, text_column
 from allm_django.models import Run
 
@@ -46,7 +45,7 @@ class RunAdmin(ReadOnlyAdmin):
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Those of visible sessions."""
-        return rows.filter(session__in=access.visible_sessions(request.user)).select_related("session__owner")
+        return of_visible_sessions(request.user, rows).select_related("session__owner")
 
     @admin.display(description=_("session"))
     def session_link(self, run: Run) -> SafeString | str:

@@ -18,8 +18,8 @@ from allm_django import access, sessions
 from allm_django.api import inputs, shapes
 from allm_django.api.base import ApiView, documented
 from allm_django.api.throttles import check_running
-from allm_django.core.states import OPEN_STATES
 from allm_django.models import Message, Session, ToolCall
+from allm_django.models.call import OPEN_CALLS
 from allm_django.present.cards import card, cards, with_card_rows
 from allm_django.present.engines import engine_shapes
 from allm_django.present.records import events_after, latest_decision
@@ -189,7 +189,7 @@ class CallList(ApiView):
         query = inputs.checked(inputs.CallsQuery, request.query_params)
         own = ToolCall.objects.filter(session__in=access.visible_sessions(request.user).filter(owner=request.user.pk))
         rows = access.decidable_calls(request.user) if query["scope"] == "decide" else own
-        rows = rows.filter(state__in=OPEN_STATES if query["state"] == "open" else [query["state"]])
+        rows = rows.filter(OPEN_CALLS) if query["state"] == "open" else rows.filter(state=query["state"])
         shown = list(with_card_rows(rows).order_by("created_at", "position")[:CALLS_PAGE])
         count = rows.count() if len(shown) == CALLS_PAGE else len(shown)
         return Response({"results": cards(request.user, shown), "count": count})

@@ -10,10 +10,14 @@ from django.utils.translation import gettext_lazy as _
 
 from allm_django.core.encode import visible
 from allm_django.core.states import OPEN_STATES, CallState, Outcome
+from allm_django.models.fields import Literal
 from allm_django.models.message import Message
 from allm_django.models.run import Run
 from allm_django.models.session import Session
 from allm_django.models.tool import ToolVersion
+
+# Calls that wait for a person, in words that find their partial index on every database.
+OPEN_CALLS = models.Q(state__in=[Literal(state.value) for state in sorted(OPEN_STATES)])
 
 
 class ToolCall(models.Model):
@@ -86,9 +90,7 @@ class ToolCall(models.Model):
         )
         indexes = (
             models.Index(
-                fields=("created_at",),
-                name="allm_call_open",
-                condition=models.Q(state__in=sorted(OPEN_STATES)),
+                fields=("created_at",), name="allm_call_open", condition=models.Q(state__in=sorted(OPEN_STATES))
             ),
             models.Index(fields=("name", "-created_at"), name="allm_call_by_name"),
             models.Index(fields=("-created_at",), name="allm_call_by_time"),

@@ -1,10 +1,26 @@
-"""Checks that several models share."""
+"""Pieces that several models share."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
+
+from django.db.models import Value
 
 from allm_django.errors import InvalidInputError
+
+
+class Literal(Value):
+    """One of our own words, written into the SQL instead of sent beside it.
+
+    SQLite plans before it sees the parameters, so only thus does it find a partial index (1.7 s → 4 ms at a million
+    calls). Never for a text that comes from outside.
+    """
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[str | int, ...]]:
+        """The word in quotes."""
+        assert str(self.value).isidentifier()
+        return f"'{self.value}'", ()
 
 
 def check_text_list(value: object, field: str, allowed: Collection[str] | None = None) -> None:

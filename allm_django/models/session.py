@@ -11,6 +11,10 @@ from django.utils.translation import gettext_lazy as _
 from allm_django.core.encode import visible
 from allm_django.core.states import SessionStatus
 from allm_django.models.engine import Engine
+from allm_django.models.fields import Literal
+
+# Sessions with something to run, in words that find their partial index on every database.
+RUNNING_SESSIONS = models.Q(status=Literal(SessionStatus.RUNNING.value))
 
 
 class Session(models.Model):
@@ -53,7 +57,7 @@ class Session(models.Model):
             models.Index(fields=("owner", "-updated_at"), name="allm_session_by_owner"),
             models.Index(fields=("-updated_at",), name="allm_session_by_time"),
             models.Index(
-                fields=("lease_until",), name="allm_session_at_work", condition=models.Q(status=SessionStatus.RUNNING)
+                fields=("updated_at",), name="allm_session_at_work", condition=models.Q(status=SessionStatus.RUNNING)
             ),
         )
 

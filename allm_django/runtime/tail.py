@@ -22,8 +22,8 @@ from django.db.models import Count, Max
 
 from allm_django import access
 from allm_django.conf import conf
-from allm_django.core.states import OPEN_STATES
 from allm_django.models import MessageChunk, Session, ToolCall
+from allm_django.models.call import OPEN_CALLS
 from allm_django.runtime.hub import call_in
 from allm_django.runtime.logins import Login, standing_users
 
@@ -179,7 +179,7 @@ def read_tails(session_ids: Iterable[UUID]) -> dict[UUID, Tail]:
 
 def _inbox_mark() -> object:
     """Changes when something begins or ceases to wait."""
-    return ToolCall.objects.filter(state__in=OPEN_STATES).aggregate(Count("pk"), Max("created_at"))
+    return ToolCall.objects.filter(OPEN_CALLS).aggregate(Count("pk"), Max("created_at"))
 
 
 def _watchable(user: AbstractBaseUser, sockets: Iterable[Socket]) -> set[UUID | None]:

@@ -13,8 +13,9 @@ from allm_django.conf import conf
 from allm_django.core.encode import to_text
 from allm_django.core.events import EventKind
 from allm_django.core.settle import after_crash
-from allm_django.core.states import CallState, RunState, SessionStatus
+from allm_django.core.states import CallState, RunState
 from allm_django.models import Message, MessageChunk, Session, ToolCall
+from allm_django.models.session import RUNNING_SESSIONS
 from allm_django.store.calls import apply, open_calls
 from allm_django.store.writing import Lease, Writing, alias, writing
 
@@ -79,8 +80,8 @@ def release_lease(lease: Lease) -> None:
 def sessions_to_run(limit: int = 100) -> list[UUID]:
     """Sessions with something to run that nobody works on: lost wake-ups and what the dead left, oldest first."""
     rows = Session.objects.using(alias()).filter(
+        RUNNING_SESSIONS,
         Q(lease_until=None) | Q(lease_until__lt=Now()),
-        status=SessionStatus.RUNNING,
         active_run__state__in=(RunState.QUEUED, RunState.RUNNING),
     )
     return list(rows.order_by("updated_at").values_list("pk", flat=True)[:limit])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
@@ -16,6 +17,8 @@ from django.utils import timezone
 from allm_django.admin.base import BoundedPaginator, id_range
 from allm_django.core.states import CallState, Outcome
 from allm_django.models import Event, Message, Session, ToolCall, Worker
+from allm_django.models.call import OPEN_CALLS
+from allm_django.models.session import RUNNING_SESSIONS
 from allm_django.store.tools import save_tool
 from tests.integration.admin_rows import (
     REFUND,
@@ -292,6 +295,7 @@ def test_no_list_counts_all_rows(
             reader.get(url(name), {"_facets": "True"})
         counts = [query["sql"] for query in caught if "COUNT(" in query["sql"]]
         assert counts, name
+        assert not any("DISTINCT" in query["sql"] for query in caught), name
         assert all("LIMIT 100" in sql for sql in counts), name
 
 
@@ -359,3 +363,12 @@ def test_a_project_that_does_not_mount_the_page_has_no_links_to_it(
     monkeypatch.setattr("allm_django.admin.display.reverse", unmounted)
     assert "?card=" not in approver.get(url("pendingcall")).content.decode()
     assert "Open on the page" not in approver.get(url("session", call.session_id)).content.decode()
+
+
+def test_what_waits_and_what_runs_is_found_by_partial_indexes_on_every_database(call: ToolCall) -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")  # so few rows need no index
+    assert "allm_call_open" in ToolCall.objects.filter(OPEN_CALLS).order_by("created_at").explain()
+    assert "allm_session_at_work" in Session.objects.filter(RUNNING_SESSIONS).order_by("updated_at").explain()
+    assert list(ToolCall.objects.filter(OPEN_CALLS)) == [call]

@@ -92,6 +92,8 @@ class Fold:
 
     def result(self) -> ChatResult:
         """The result of all that was added."""
+        asked = [call.id for step in self.steps for call in step.tool_calls]
+        self.questions.sort(key=lambda question: asked.index(question["id"]))
         first = self.questions[0] if self.questions else None
         return ChatResult(
             tuple(self.messages),

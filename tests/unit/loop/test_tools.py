@@ -134,8 +134,19 @@ def test_a_halt_with_a_reason_of_the_loop_itself_is_an_error_result(loop: Loop, 
     assert result.halted_reason == "completed"
 
 
-def test_two_questions_are_both_returned(loop: Loop) -> None:
-    tools = [spec(lambda arguments: allm.AskUser(f"{arguments['q']}?"))]
+def test_two_questions_are_returned_in_the_order_of_their_calls_whichever_was_asked_first(loop: Loop) -> None:
+    second = asyncio.Event()
+
+    async def ask(arguments: Any) -> allm.AskUser:
+        if arguments["q"] == "Two":
+            second.set()
+        else:
+            await second.wait()
+            for _ in range(9):
+                await asyncio.sleep(0)
+        return allm.AskUser(f"{arguments['q']}?")
+
+    tools = [spec(ask)]
     engine = allm.EngineSpec(ScriptedModel([[call("work", {"q": "One"}), call("work", {"q": "Two"})]]), tools)
     result = loop(engine, asking())
     assert (result.halted_reason, result.pending_question) == ("ask_user", "One?")

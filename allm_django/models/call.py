@@ -92,7 +92,7 @@ class ToolCall(models.Model):
             models.Index(
                 fields=("created_at",), name="allm_call_open", condition=models.Q(state__in=sorted(OPEN_STATES))
             ),
-            models.Index(fields=("name", "-created_at"), name="allm_call_by_name"),
+            models.Index(fields=("name", "-created_at", "outcome"), name="allm_call_by_name"),
             models.Index(fields=("-created_at",), name="allm_call_by_time"),
         )
 

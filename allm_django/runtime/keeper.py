@@ -27,7 +27,7 @@ class Duties:
     at_work: Callable[[], Mapping[UUID, int]]  # session → fence of its lease
     hung_threads: Callable[[], int]
     wake: Callable[[UUID], None]
-    cancel: Callable[[UUID], None]
+    cancel: Callable[[UUID, int], None]
     lost: Callable[[UUID, int], None]
 
 
@@ -73,7 +73,7 @@ class Keeper:
             return
         cancelled, ready = leases.sessions_to_attend(self._worker, at_work)
         for session_id in cancelled:
-            self._duties.cancel(session_id)
+            self._duties.cancel(session_id, at_work[session_id])
         for session_id in ready:
             self._duties.wake(session_id)
 

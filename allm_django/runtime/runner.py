@@ -1,6 +1,6 @@
 """The runner: one event loop in a thread of its own, started on first use. The same in a web process and in a worker.
 
-Nothing is started at import or in ``ready()``, so a server may fork first; after a fork the child has a runner of its own.
+Nothing is started at import or in ``ready()``, so a server may fork first; a forked child has a runner of its own.
 """
 
 from __future__ import annotations
@@ -171,9 +171,10 @@ class Runner:
     def _at_work(self) -> dict[UUID, int]:
         return {session_id: lease.fence for session_id, lease in self._leases.copy().items()}
 
-    def _cancel(self, session_id: UUID) -> None:
+    def _cancel(self, session_id: UUID, fence: int) -> None:
         def tell(session_id: UUID) -> None:
-            if driver := self._drivers.get(session_id):
+            lease, driver = self._leases.get(session_id), self._drivers.get(session_id)
+            if driver is not None and lease is not None and lease.fence == fence:  # not the next run's
                 driver.journal.cancelled.set()
                 driver.journal.woken.set()
 

@@ -17,6 +17,7 @@ from allm_django.core.history import check_history
 from allm_django.errors import LoopContextError
 from allm_django.models import Session
 from allm_django.providers.scripted import ScriptedModel, call, hold, say
+from allm_django.runtime.runner import runner
 from allm_django.store import leases
 from allm_django.store.history import load_history
 from tests.integration.driving import call_of, session_of, tool, until
@@ -117,6 +118,18 @@ def test_a_cancel_in_mid_stream_keeps_what_came_and_the_thread_goes_on(gate: thr
     sessions.reply(session, "Again?")
     assert sessions.wait(session).status == "completed"
     assert [message.content for message in model.requests[-1].messages] == ["Go on.", "Again?"]
+
+
+def test_a_cancel_heard_of_late_does_not_disturb_the_next_run(gate: threading.Event) -> None:
+    session = session_of(ScriptedModel([[hold(gate), say("Whole.")]]))
+    until(lambda: session.messages.filter(role="assistant").exists())
+    runner._cancel(session.pk, Session.objects.get(pk=session.pk).fence - 1)
+    heard = threading.Event()
+    runner._loop.call_soon_threadsafe(heard.set)
+    heard.wait(20)
+    gate.set()
+    assert sessions.wait(session).status == "completed"
+    assert not session.messages.exclude(broken="").exists()
 
 
 def test_a_cancel_lets_calls_with_effects_end_and_starts_no_further_one(gate: threading.Event, settings: Any) -> None:

@@ -32,6 +32,7 @@ from allm_django.models import Engine, Run, Session, ToolCall
 from allm_django.store import decisions
 from allm_django.store import sessions as rows
 from allm_django.store.decisions import Wish
+from allm_django.store.runs import requeue_run
 from allm_django.store.writing import alias
 
 __all__ = [
@@ -114,7 +115,7 @@ def decide(
     value: Any = None,
     key: str | None = None,
 ) -> ToolCall:
-    """Decide a call that waits: ``approve``, ``edit`` (needs ``arguments``), ``reject``, ``answer``, ``retry``, ``reask``.
+    """Decide a call: ``approve``, ``edit`` (needs ``arguments``), ``reject``, ``answer``, ``retry`` or ``reask``.
 
     ``version`` is that of the call as the person saw it; ``by`` None is trusted code. Raises AlreadyDecidedError or
     VersionMismatchError with the call as it is now in ``info["call"]``, InvalidInputError for an unknown or
@@ -122,7 +123,7 @@ def decide(
     """
     wish = Wish(verb, version if version is not None else call.version, arguments, reason, to_json(value))
     check = None if by is None else (lambda fresh: _check_may(by, fresh))
-    return decisions.decide(call.session_id, call.pk, wish, by=by, key=key, check=check, requeue=rows.requeue_run)
+    return decisions.decide(call.session_id, call.pk, wish, by=by, key=key, check=check, requeue=requeue_run)
 
 
 def approve(
@@ -205,8 +206,8 @@ def wait(session: Session, *, timeout: float = 30.0) -> Session:
 
 async def await_(session: Session, *, timeout: float = 30.0) -> Session:
     """The async twin of :func:`wait` (``await`` itself is Python's own word)."""
-    async with asyncio.timeout(timeout):
-        while (fresh := await _get(session.pk)).status == SessionStatus.RUNNING:
+    async with asyncio.timeout(timeout):  # the rows change in other processes, too: there is nothing to be woken by
+        while (fresh := await _get(session.pk)).status == SessionStatus.RUNNING:  # noqa: ASYNC110
             await asyncio.sleep(WAIT_SECONDS)
     return fresh
 

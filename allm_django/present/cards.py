@@ -15,7 +15,7 @@ from allm_django.core.states import CallState
 from allm_django.core.types import JSON, JSONObject
 from allm_django.models import ToolCall
 from allm_django.present.people import name_of, person
-from allm_django.store.decisions import allowed_verbs, drift
+from allm_django.store.drift import allowed_verbs, drift
 from allm_django.store.shapes import call_shape
 
 

@@ -118,8 +118,9 @@ class _NobodyWatches:
     def text(self, lease: Lease, message: Message, text: str) -> None:
         """Dropped: the whole text is on the message's row."""
 
-    def forget(self, message: Message) -> None:
+    def forget(self, message: Message) -> bool:
         """Nothing was kept."""
+        return False
 
     def progress(self, lease: Lease, call: ToolCall, fraction: float | None, text: str) -> None:
         """Dropped."""

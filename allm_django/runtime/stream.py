@@ -53,9 +53,10 @@ class LiveStream:
         pending.pieces.append(text)
         self._schedule()
 
-    def forget(self, message: Message) -> None:
-        """The message is whole or broken: its text is on its row."""
-        self._texts.pop(message.id, None)
+    def forget(self, message: Message) -> bool:
+        """The message is whole or broken: its text is on its row. Whether pieces of it were stored, or soon will be."""
+        pending = self._texts.pop(message.id, None)
+        return pending is not None and pending.offset > 0
 
     def progress(self, lease: Lease, call: ToolCall, fraction: float | None, text: str) -> None:
         """How far a handler is; from any thread."""

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.utils.crypto import salted_hmac
-
-from allm_django.conf import secret_key
-from allm_django.core.encode import to_json, to_text
+from allm_django.core.encode import to_json
 from allm_django.core.events import EventKind
 from allm_django.core.policy import check_arguments
 from allm_django.core.schema import parse_arguments
@@ -24,20 +21,15 @@ from allm_django.errors import (
     NotFoundError,
     VersionMismatchError,
 )
-from allm_django.models import Decision, ToolCall
+from allm_django.models import ToolCall
 from allm_django.store import keys
 from allm_django.store.calls import apply
-from allm_django.store.tools import content, current_version
+from allm_django.store.drift import allowed_verbs, drift, gone
+from allm_django.store.record import record
+from allm_django.store.tools import current_version
 from allm_django.store.writing import Writing, alias, writing
-from allm_django.tools.registry import registry
 
-HMAC_SALT = "allm_django.decision"
 DECIDABLE = (CallState.PENDING, CallState.UNKNOWN, CallState.ASKING)
-VERBS_BY_STATE = {
-    CallState.PENDING: ("approve", "edit", "answer", "reject", "reask"),
-    CallState.UNKNOWN: ("answer", "retry", "reject"),
-    CallState.ASKING: ("answer",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,97 +85,6 @@ def decide(
     except keys.DuplicateRequestError:
         return _row(call_id)
     return call
-
-
-def record(
-    tx: Writing,
-    call: ToolCall,
-    *,
-    verb: str,
-    by: Any,
-    outcome: str,
-    arguments: JSONObject | None = None,
-    reason: str = "",
-    value: JSON = None,
-) -> Decision:
-    """Append a decision, chained to the session's previous one, and put who decided on the call."""
-    previous = Decision.objects.using(alias()).filter(session=tx.session).order_by("-number").first()
-    decision = Decision(
-        session=tx.session,
-        call=call,
-        number=previous.number + 1 if previous else 1,
-        call_version=call.version,
-        user=by,
-        who=name_of(by),
-        verb=verb,
-        name=call.name,
-        arguments_before=call.arguments,
-        arguments_after=arguments if arguments is not None else call.arguments,
-        reason=reason,
-        value=value,
-        outcome=outcome,
-        created_at=tx.now,
-    )
-    decision.hmac = decision_hmac(decision, previous.hmac if previous else "")
-    decision.save(using=alias())
-    call.decided_by, call.decided_name, call.decided_verb = by, decision.who, verb
-    call.decided_at, call.decided_reason = tx.now, reason
-    return decision
-
-
-def decision_hmac(decision: Decision, previous: str) -> str:
-    """The HMAC over a decision and the one before it: a row changed by SQL breaks the chain (H14)."""
-    parts = [
-        previous,
-        str(decision.session_id),
-        str(decision.call_id),
-        decision.number,
-        decision.call_version,
-        decision.who,
-        decision.verb,
-        decision.name,
-        decision.arguments_before,
-        decision.arguments_after,
-        decision.reason,
-        decision.value,
-        decision.outcome,
-        decision.created_at.isoformat(),
-    ]
-    return salted_hmac(HMAC_SALT, to_text(parts), secret=secret_key(), algorithm="sha256").hexdigest()
-
-
-def name_of(user: Any) -> str:
-    """How a person is named on record; ``"the application"`` for trusted code."""
-    if user is None:
-        return "the application"
-    full = user.get_full_name() if hasattr(user, "get_full_name") else ""
-    return (full or user.get_username())[:200]
-
-
-def gone(call: ToolCall) -> str:
-    """Why the tool of this call can't be had any more, in words, or ``""``."""
-    version = call.tool_version
-    if version is None or version.tool is None:
-        return "The tool was deleted."
-    if not version.tool.enabled:
-        return "The tool was disabled."
-    if version.tool.handler and registry.get(version.tool.handler) is None:
-        return "The tool's handler is no longer part of the program."
-    return ""
-
-
-def drift(call: ToolCall) -> str:
-    """What changed of the tool since this call was asked, in words, or ``""`` (H04)."""
-    version = call.tool_version
-    if lost := gone(call):
-        return lost
-    assert version is not None
-    assert version.tool is not None
-    now = content(version.tool)
-    if now == version.data:
-        return ""
-    changed = [name for name in now if now[name] != version.data.get(name)]
-    return f"The tool was changed ({', '.join(changed)})."
 
 
 def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any) -> None:
@@ -262,22 +163,6 @@ MOVES: dict[str, Callable[[ToolCall, Wish], Move]] = {
 }
 
 
-def allowed_verbs(call: ToolCall) -> tuple[str, ...]:
-    """The verbs that this call's state and tool allow now, whoever decides (H03)."""
-    verbs = VERBS_BY_STATE.get(CallState(call.state), ())
-    if call.state != CallState.PENDING:
-        return verbs
-    version = call.tool_version
-    changed = bool(drift(call))
-    offered = list(version.data.get("verbs", [])) if version else ["answer", "reject"]
-    if version is not None and not version.data.get("handler"):
-        offered = [verb for verb in offered if verb not in ("approve", "edit")]  # T07: nothing could run
-    if changed:
-        offered = [verb for verb in offered if verb not in ("approve", "edit")]
-        offered += [] if gone(call) else ["reask"]
-    return tuple(verb for verb in verbs if verb in offered)
-
-
 def _row(call_id: UUID) -> ToolCall:
     rows = ToolCall.objects.using(alias()).select_related("tool_version__tool", "session", "message")
     call = rows.filter(pk=call_id).first()
@@ -317,8 +202,3 @@ def _refuse_verb(call: ToolCall, wish: Wish) -> None:
 def _refuse_unrunnable(call: ToolCall) -> None:
     if call.tool_version is None:
         raise ConflictError("There is no tool that could run this; answer by hand or reject.", call=call)
-
-
-def approval_of(call: ToolCall) -> Decision | None:
-    """The decision that let this call run, if a person did."""
-    return call.decisions.filter(outcome=CallState.READY).order_by("-number").first()

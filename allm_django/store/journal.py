@@ -34,8 +34,8 @@ class Live(Protocol):
     def text(self, lease: Lease, message: Message, text: str) -> None:
         """A piece of a streaming message."""
 
-    def forget(self, message: Message) -> None:
-        """The message is whole or broken; its text is on its row."""
+    def forget(self, message: Message) -> bool:
+        """The message is whole or broken; its text is on its row. Whether chunks of it may have been stored."""
 
     def progress(self, lease: Lease, call: CallRow, fraction: float | None, text: str) -> None:
         """How far a handler is; from any thread."""
@@ -92,10 +92,8 @@ class DatabaseJournal:
     async def complete_message(self, finished: Finished) -> None:
         """Record the whole answer and its calls."""
         assert self._message is not None
-        self._live.forget(self._message)
-        self._take(
-            await self._run(turns.complete_message, self.lease, self._known, self._message, self._offer, finished)
-        )
+        answer = turns.Answer(self._message, finished, chunks=self._live.forget(self._message))
+        self._take(await self._run(turns.complete_message, self.lease, self._known, answer, self._offer))
 
     async def break_message(self, text: str, thinking: str, error: AllmError | None, *, failed: bool) -> None:
         """Record an answer that broke off."""

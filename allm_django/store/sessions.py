@@ -10,16 +10,16 @@ from django.db import transaction
 
 from allm_django.core.encode import to_json
 from allm_django.core.events import EventKind
-from allm_django.core.settle import NOT_AGAIN, settle_answered, settle_closed
-from allm_django.core.states import CallState, HaltedReason, Outcome, RunState, SessionStatus, check_run_transition
+from allm_django.core.settle import settle_answered
+from allm_django.core.states import CallState, HaltedReason, Outcome, RunState
 from allm_django.errors import AwaitingDecisionError, InvalidInputError, NotFoundError, SessionBusyError, StateError
 from allm_django.models import Engine, Message, Run, Session, ToolCall
 from allm_django.models.fields import check_text_list
 from allm_django.store import keys
 from allm_django.store.calls import apply, open_calls
-from allm_django.store.decisions import record
-from allm_django.store.engines import frozen_settings
 from allm_django.store.leases import mend_messages
+from allm_django.store.record import record
+from allm_django.store.runs import add_user_message, close_open_calls, end_if_closed, halt_run, queue_run, requeue_run
 from allm_django.store.writing import Writing, alias, writing
 
 TITLE_LENGTH = 80
@@ -135,81 +135,6 @@ def rename_session(session_id: uuid.UUID, title: str) -> None:
         tx.inbox_changed = True
 
 
-def queue_run(tx: Writing, engine: Engine, kind: Run.Kind = Run.Kind.CHAT) -> Run:
-    """Make the session's next run and ask for a worker."""
-    run = Run(session=tx.session, kind=kind, request_id=uuid.uuid4().hex, settings=frozen_settings(engine))
-    run.save(force_insert=True, using=alias())
-    tx.run = run
-    tx.session.cancel_requested = False
-    tx.derive_status()
-    tx.tell(EventKind.RUN_QUEUED, session=True)
-    tx.wake_after = True
-    return run
-
-
-def requeue_run(tx: Writing) -> None:
-    """A waiting run has something to do again; one that is queued or at work hears of it."""
-    if tx.run is not None:
-        if tx.run.state == RunState.WAITING:
-            check_run_transition(RunState.WAITING, RunState.QUEUED)
-            tx.run.state = RunState.QUEUED
-        tx.derive_status()
-        tx.wake_after = True
-
-
-def add_user_message(tx: Writing, text: str) -> Message:
-    """Append a user's message."""
-    message = append_message(tx, Message.Role.USER, text=text)
-    tx.tell(EventKind.MESSAGE_ADDED, messages=[(message, ())], session=True)
-    return message
-
-
-def append_message(tx: Writing, role: Message.Role, **fields: Any) -> Message:
-    """Append a message at the thread's end."""
-    tx.session.message_count += 1
-    message = Message(session=tx.session, run=tx.run, position=tx.session.message_count, role=role, **fields)
-    message.save(force_insert=True, using=alias())
-    return message
-
-
-def close_open_calls(tx: Writing, outcome: Outcome, words: str = "") -> list[ToolCall]:
-    """Give every call that has not started its synthetic result (S06); ``words``: what the model is told of it."""
-    states = (CallState.READY, CallState.PENDING, CallState.ASKING)
-    closed = list(open_calls(tx, states))
-    for call in closed:
-        why = NOT_AGAIN if call.attempt and call.state == CallState.READY else words
-        apply(tx, call, settle_closed(call.call_id, outcome, why))
-    if closed:
-        tx.tell(EventKind.CALL_CLOSED, calls=closed)
-        tx.inbox_changed = True
-    return closed
-
-
-def end_if_closed(tx: Writing) -> None:
-    """End a cancelled run that nobody works on, unless a call's outcome is still unknown."""
-    assert tx.run is not None
-    if open_calls(tx, (CallState.EXECUTING, CallState.UNKNOWN)).exists():
-        tx.derive_status()
-        return
-    halt_run(tx, HaltedReason.CANCELLED, waiting=False)
-
-
-def halt_run(tx: Writing, reason: str, *, waiting: bool, metadata: dict[str, Any] | None = None) -> None:
-    """Halt the run: ``waiting`` for people, or ended; its lease is given back."""
-    run = tx.run
-    assert run is not None
-    new = RunState.WAITING if waiting else RunState.ENDED
-    check_run_transition(RunState(run.state), new)
-    run.state, run.halted_reason, run.halted_metadata = new, reason, metadata or {}
-    if not waiting:
-        run.ended_at = tx.now
-        tx.session.cancel_requested = False
-    tx.session.lease_owner, tx.session.lease_until = None, None
-    tx.derive_status()
-    kind = EventKind.RUN_HALTED if waiting else EventKind.RUN_FAILED if run.error else EventKind.RUN_ENDED
-    tx.tell(kind, session=True)
-
-
 def _reply(tx: Writing, text: str, user: Any) -> Message:
     if tx.run is not None and tx.run.state == RunState.WAITING:
         asking = list(open_calls(tx, (CallState.ASKING,)))
@@ -263,6 +188,3 @@ def get_session(session_id: uuid.UUID) -> Session:
     if session is None:
         raise NotFoundError("There is no such session.")
     return session
-
-
-IDLE_STATUSES = frozenset({SessionStatus.IDLE, SessionStatus.COMPLETED, SessionStatus.ERROR})

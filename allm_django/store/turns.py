@@ -6,27 +6,25 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from allm_django.conf import conf
-from allm_django.core.decide import CallView, HaltRun, Snapshot, next_action
+from allm_django.core.decide import HaltRun, Snapshot, next_action
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.events import EventKind
 from allm_django.core.history import NUDGE
-from allm_django.core.ids import usable_ids
-from allm_django.core.policy import Verdict, judge
-from allm_django.core.settle import NO_ENGINE, NOT_AGAIN, Settlement, settle_closed
+from allm_django.core.settle import NO_ENGINE, Settlement, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome
-from allm_django.core.types import JSONObject, Limits, ModelRequest, Usage
+from allm_django.core.types import JSONObject, ModelRequest, Usage
 from allm_django.core.types import Message as Neutral
 from allm_django.errors import AllmError, InvalidInputError, LeaseLostError
-from allm_django.models import Message, MessageChunk, Run, Tool, ToolCall
-from allm_django.providers.base import Finished, RawCall
+from allm_django.models import Message, MessageChunk, Run, ToolCall
+from allm_django.providers.base import Finished
 from allm_django.store.calls import apply
-from allm_django.store.decisions import drift
-from allm_django.store.known import Known, Working, read_turn_calls, working
+from allm_django.store.judging import new_calls, stale
+from allm_django.store.known import Known, read_turn_calls, working
 from allm_django.store.leases import break_off, mend_calls, mend_messages
 from allm_django.store.offers import StoredOffer, offer_for
-from allm_django.store.sessions import append_message, close_open_calls, halt_run
-from allm_django.store.writing import Lease, Writing, alias, writing
+from allm_django.store.runs import append_message, close_open_calls, halt_run
+from allm_django.store.snapshots import snapshot_now, snapshot_of
+from allm_django.store.writing import Lease, alias, writing
 
 CANCELLED_TEXT = "Stopped."
 COMPLETED = ("text", "thinking", "complete", "completed_at", "finish_reason", "dump", "usage")  # of a message
@@ -55,7 +53,7 @@ def load(lease: Lease, known: Known) -> Snapshot:
     session = run.session
     if (session.fence, session.lease_owner) != (lease.fence, lease.worker):
         raise LeaseLostError
-    return _snapshot(run, session.cancel_requested, read_turn_calls(session.id), known)
+    return snapshot_of(run, session.cancel_requested, read_turn_calls(session.id), known)
 
 
 def begin_step(lease: Lease, known: Known, nudge: bool) -> Begun:
@@ -78,17 +76,28 @@ def begin_step(lease: Lease, known: Known, nudge: bool) -> Begun:
         return Begun(request, message, offer, run.turns, tx.session.cancel_requested)
 
 
-def complete_message(lease: Lease, known: Known, message: Message, offer: StoredOffer, finished: Finished) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, and the message that it goes into; ``chunks``: pieces of it may have been stored."""
+
+    message: Message
+    finished: Finished
+    chunks: bool
+
+
+def complete_message(lease: Lease, known: Known, answer: Answer, offer: StoredOffer) -> Snapshot:
     """Record the whole answer and its calls, each with its verdict."""
+    message, finished, using = answer.message, answer.finished, alias()
     with working(lease, known) as work:
-        tx, run, using = work.tx, work.run, alias()
+        tx, run = work.tx, work.run
         message.text, message.thinking = to_text(finished.text), to_text(finished.thinking)
         message.complete, message.completed_at = True, tx.now
         message.finish_reason, message.dump = to_text(finished.finish_reason)[:64], to_json(finished.dump)
         message.usage = finished.usage.as_json()
         message.save(using=using, update_fields=COMPLETED)
-        MessageChunk.objects.using(using).filter(message=message).delete()
-        calls = [_new_call(tx, message, offer, *item) for item in enumerate(_with_ids(tx, finished.calls))]
+        if answer.chunks:
+            MessageChunk.objects.using(using).filter(message=message).delete()
+        calls = new_calls(tx, message, offer, finished.calls)
         work.known_calls, known.answer = calls, message
         ToolCall.objects.using(using).bulk_create(calls)
         run.usage = (Usage.from_json(run.usage) + finished.usage).as_json()
@@ -99,7 +108,7 @@ def complete_message(lease: Lease, known: Known, message: Message, offer: Stored
         if pending := [call for call in calls if call.state == CallState.PENDING]:
             tx.derive_status()
             tx.tell(EventKind.CALL_PENDING, calls=pending)
-        return _now(work, known)
+        return snapshot_now(work, known)
 
 
 def break_message(
@@ -112,7 +121,7 @@ def break_message(
         if failed and error is not None:
             run.error = error_record(error)
         tx.tell(EventKind.MESSAGE_BROKEN, messages=[(message, ())])
-        return _now(work, known)
+        return snapshot_now(work, known)
 
 
 def start_call(lease: Lease, known: Known, call_id: str, refuse: Any) -> tuple[ToolCall | None, Snapshot]:
@@ -122,7 +131,7 @@ def start_call(lease: Lease, known: Known, call_id: str, refuse: Any) -> tuple[T
         call = next((row for row in work.calls if row.call_id == call_id and row.state == CallState.READY), None)
         started = None
         if call is not None and not tx.session.cancel_requested:
-            if why := _stale(call) or refuse(call):
+            if why := stale(call) or refuse(call):
                 apply(tx, call, settle_closed(call.call_id, Outcome.UNAVAILABLE, why))
                 tx.tell(EventKind.CALL_CLOSED, calls=[call])
             else:
@@ -130,7 +139,7 @@ def start_call(lease: Lease, known: Known, call_id: str, refuse: Any) -> tuple[T
                 apply(tx, call, Settlement(CallState.EXECUTING))
                 tx.tell(EventKind.CALL_STARTED, calls=[call])
                 started = call
-        return started, _now(work, known)
+        return started, snapshot_now(work, known)
 
 
 def finish_call(lease: Lease, known: Known, call_id: str, settlement: Settlement) -> Snapshot:
@@ -144,7 +153,7 @@ def finish_call(lease: Lease, known: Known, call_id: str, settlement: Settlement
             tx.tell(kind or EventKind.CALL_CLOSED, calls=[call])
             if settlement.state in (CallState.ASKING, CallState.UNKNOWN):
                 tx.derive_status()
-        return _now(work, known)
+        return snapshot_now(work, known)
 
 
 def close_calls(lease: Lease, known: Known) -> Snapshot:
@@ -152,7 +161,7 @@ def close_calls(lease: Lease, known: Known) -> Snapshot:
     with working(lease, known) as work:
         close_open_calls(work.tx, Outcome.CANCELLED)
         work.known_calls = None
-        return _now(work, known)
+        return snapshot_now(work, known)
 
 
 def halt(lease: Lease, known: Known, wanted: HaltRun) -> bool:
@@ -165,7 +174,7 @@ def halt(lease: Lease, known: Known, wanted: HaltRun) -> bool:
                 "message": "The engine's halt_when failed.",
                 "detail": known.error,
             }
-        if next_action(_now(work, known)) != wanted:
+        if next_action(snapshot_now(work, known)) != wanted:
             return False
         if wanted.reason == HaltedReason.ERROR and not run.error:
             run.error = {"code": "blank_answers", "message": "The model gave empty answers only.", "detail": ""}
@@ -202,49 +211,6 @@ def error_record(error: AllmError) -> JSONObject:
     return {"code": error.code, **words, "retryable": retryable}
 
 
-def _now(work: Working, known: Known) -> Snapshot:
-    return _snapshot(work.run, work.tx.session.cancel_requested, work.calls, known)
-
-
-def _snapshot(run: Run, cancel_requested: bool, calls: list[ToolCall], known: Known) -> Snapshot:
-    answered, blanks = (False, 0) if calls else _ending(run)
-    return Snapshot(
-        limits=_limits(run),
-        calls=tuple(
-            CallView(call.call_id, CallState(call.state), call.effect if call.run_id == run.id else "")
-            for call in calls
-        ),
-        turns=run.turns,
-        blanks=blanks,
-        answered=answered,
-        cancel_requested=cancel_requested,
-        error=run.error["code"] if run.error else known.error and "halt_when",
-        halt_when=known.verdict and known.turn == run.turns,
-        step_checked=not known.asks or known.turn == run.turns or not any(call.run_id == run.id for call in calls),
-        calls_used=run.calls_used,
-        usage=Usage.from_json(run.usage),
-    )
-
-
-def _ending(run: Run) -> tuple[bool, int]:
-    """Whether the thread ends with this run's answer, and how many empty answers it ends with."""
-    rows = Message.objects.using(alias()).filter(session=run.session_id, complete=True).order_by("-position")
-    blanks = 0
-    for role, text, run_id in rows.values_list("role", "text", "run_id")[:4]:
-        if role != Message.Role.ASSISTANT or run_id != run.id:
-            return False, blanks
-        if text:
-            return not blanks, blanks
-        blanks += 1
-    return False, blanks
-
-
-def _limits(run: Run) -> Limits:
-    settings = run.settings
-    turns = 1 if run.kind == Run.Kind.STEP else settings["max_turns"] or conf().MAX_TURNS
-    return Limits(**{**settings["limits"], "max_turns": turns})
-
-
 def _tool_choice(run: Run, offer: StoredOffer) -> str:
     """The engine's tool choice (T23). Raises InvalidInputError for a tool that is not on offer now."""
     choice: str = run.settings["tool_choice"]
@@ -253,53 +219,3 @@ def _tool_choice(run: Run, offer: StoredOffer) -> str:
             f"tool_choice: this assistant is set to use {choice!r}, which is not on offer.", field="tool_choice"
         )
     return choice
-
-
-def _with_ids(tx: Writing, raw_calls: tuple[RawCall, ...]) -> list[tuple[str, RawCall]]:
-    given = [to_text(raw.id) for raw in raw_calls]
-    rows = ToolCall.objects.using(alias()).filter(session=tx.session, call_id__in=given)
-    taken = set(rows.values_list("call_id", flat=True)) if raw_calls else set()
-    return list(zip(usable_ids(given, taken, lambda: f"call_{uuid.uuid4().hex[:24]}"), raw_calls, strict=True))
-
-
-def _new_call(tx: Writing, message: Message, offer: StoredOffer, place: int, given: tuple[str, RawCall]) -> ToolCall:
-    call_id, raw = given
-    verdict = judge(call_id, raw.name, raw.arguments, offer.offer)
-    call = ToolCall(
-        session=tx.session,
-        run=tx.run,
-        message=message,
-        position=place,
-        call_id=call_id,
-        provider_id=to_text(raw.id)[:255],
-        name=to_text(raw.name)[:255],
-        tool_version=offer.versions.get(raw.name),
-        raw_arguments=to_text(raw.arguments),
-        asked_arguments=verdict.arguments,
-        arguments=verdict.arguments,
-        why=verdict.why,
-        state=verdict.state,
-        outcome=verdict.outcome or "",
-        effect=verdict.effect,
-        created_at=tx.now,
-    )
-    _give_verdict(tx, call, verdict)
-    return call
-
-
-def _give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
-    result = verdict.result
-    if result is not None:
-        call.result, call.content, call.finished_at = result.value, result.content, tx.now
-        call.error = {"code": result.code, "message": result.message, "detail": ""} if result.code else None
-    expiry = call.tool_version.tool.expiry if call.tool_version and call.tool_version.tool else None
-    if verdict.state is CallState.PENDING and expiry:
-        call.expires_at = tx.now + expiry
-
-
-def _stale(call: ToolCall) -> str:
-    """Why a ready call may not run any more, or ``""``. The session's lock does not hold the tool: read it now."""
-    if call.tool_version is not None:
-        call.tool_version.tool = Tool.objects.using(alias()).filter(pk=call.tool_version.tool_id).first()
-    changed = drift(call)
-    return f"{changed} {NOT_AGAIN if call.attempt else 'The call was not run.'}" if changed else ""

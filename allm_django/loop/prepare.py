@@ -1,0 +1,154 @@
+"""Everything that can be checked before the model is called, and what a stateless run is then made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypedDict
+
+from allm_django.core.history import check_history, messages_from_json
+from allm_django.core.policy import Offer
+from allm_django.core.schema import lint
+from allm_django.core.types import EngineSpec, JSONObject, Limits, Message, Mode, ToolSpec
+from allm_django.errors import InvalidInputError
+from allm_django.loop.environment import environment, threads
+from allm_django.loop.memory import MemoryJournal, Setup, replace_tools
+from allm_django.loop.options import LoopOptions
+from allm_django.providers.base import Model
+from allm_django.providers.resolve import resolve_model
+from allm_django.tools.registry import bind, spec_of, unique
+
+
+class _Unset:
+    """Stands for "not given", since None and other falsy values mean something (T10)."""
+
+
+UNSET: Final = _Unset()
+
+
+class Options(TypedDict, total=False):
+    """What one call may set over its engine. See :class:`EngineSpec` for the meanings.
+
+    ``tools`` replace the engine's of the same name and are added to the others (L16); ``context`` is passed to
+    handlers unchanged, falsy values included (T10); ``keys`` maps a provider's prefix to its key (L17).
+    """
+
+    mode: Mode
+    tools: Sequence[Any] | None
+    context: Any
+    halt_when: Callable[..., Any] | None
+    max_turns: int | None
+    on_tool_error: str | Callable[..., Any] | None
+    tool_choice: str
+    params: JSONObject
+    limits: Limits | None
+    encoder: Callable[[Any], str] | None
+    executor: Callable[..., Any] | None
+    max_parallel: int
+    keys: Mapping[str, str]
+    request_id: str
+
+
+def prepare(
+    engine: EngineSpec, messages: Sequence[Message], options: Options
+) -> tuple[MemoryJournal, Model, LoopOptions]:
+    """Check everything that can be checked before the model is called."""
+    if not isinstance(engine, EngineSpec):
+        raise InvalidInputError(f"engine: {type(engine).__name__} given; an EngineSpec is needed.", field="engine")
+    if wrong := sorted(set(options) - set(Options.__annotations__)):
+        known = ", ".join(sorted(Options.__annotations__))
+        raise InvalidInputError(f"{wrong[0]}: not an option; known are {known}.", field=wrong[0])
+    history = messages_from_json(messages)
+    check_history(history)
+    offer = _offer(engine, options)
+    halt_when = options.get("halt_when") or engine.halt_when
+    context = options.get("context", UNSET)
+    setup = Setup(
+        messages=history,
+        offer=offer,
+        limits=_limits(engine, options),
+        system=engine.system,
+        tool_choice=_tool_choice(options.get("tool_choice", engine.tool_choice), offer),
+        params={**engine.params, **_params(options)},
+        context=engine.context if context is UNSET else context,
+        engine=engine.name,
+        asks_halt_when=halt_when is not None,
+        **({"request_id": options["request_id"]} if options.get("request_id") else {}),
+    )
+    loop_options = LoopOptions(
+        threads=threads(),
+        on_tool_error=_policy(options.get("on_tool_error") or engine.on_tool_error),
+        halt_when=_function(halt_when, "halt_when"),
+        encoder=_function(options.get("encoder") or engine.encoder, "encoder"),
+        executor=_function(options.get("executor") or engine.executor, "executor"),
+        max_parallel=_positive(options.get("max_parallel", engine.max_parallel), "max_parallel"),
+    )
+    model = resolve_model(engine.model, keys=options.get("keys"), registry=environment.providers())
+    return MemoryJournal(setup), model, loop_options
+
+
+def _offer(engine: EngineSpec, options: Options) -> Offer:
+    mode = options.get("mode", engine.mode)
+    if mode not in ("auto", "manual"):
+        raise InvalidInputError(f"mode: {mode!r} is not one of auto, manual.", field="mode")
+    own: list[ToolSpec] = [spec_of(tool) for tool in engine.tools]
+    extra = [spec_of(tool) for tool in options.get("tools") or ()]
+    unique(own)
+    unique(extra)
+    specs = [_with_handler(spec) for spec in replace_tools(own, extra)]
+    for spec in specs:
+        lint(spec.schema, field=f"tools.{spec.name}.schema")
+    return Offer({spec.name: spec for spec in specs}, mode, engine.terminal_tool)
+
+
+def _with_handler(spec: ToolSpec) -> ToolSpec:
+    """``spec`` with a handler that can be called: registered keys looked up (T06), wrong signatures refused (T08)."""
+    if isinstance(spec.handler, str):
+        spec = replace(spec, handler=spec_of(spec.handler).handler)
+    if spec.handler is not None:
+        bind(spec.handler)
+    return spec
+
+
+def _limits(engine: EngineSpec, options: Options) -> Limits:
+    limits = options.get("limits") or engine.limits
+    given = [turns for turns in (options.get("max_turns"), engine.max_turns) if turns is not None]
+    bounds = {} if limits is None else {name: getattr(limits, name) for name in limits.__slots__}
+    if given or limits is None:
+        bounds["max_turns"] = given[0] if given else environment.max_turns()
+    return Limits(**bounds)
+
+
+def _params(options: Options) -> JSONObject:
+    params: Any = options.get("params") or {}
+    if not isinstance(params, Mapping):
+        raise InvalidInputError(f"params: {type(params).__name__} given; a mapping is needed.", field="params")
+    return dict(params)
+
+
+def _positive(value: Any, field: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(f"{field}: {value!r} given; a whole number of at least 1 is needed.", field=field)
+    return value
+
+
+def _tool_choice(choice: Any, offer: Offer) -> str:
+    if not isinstance(choice, str) or (choice not in ("auto", "none", "required") and choice not in offer.tools):
+        raise InvalidInputError(
+            f"tool_choice: {choice!r} is neither auto, none, required nor a tool on offer.", field="tool_choice"
+        )
+    return choice
+
+
+def _policy(policy: str | Callable[..., Any]) -> str | Callable[..., Any]:
+    if callable(policy) or policy in ("continue", "halt"):
+        return policy
+    raise InvalidInputError(
+        f"on_tool_error: {policy!r} is neither continue, halt nor a function.", field="on_tool_error"
+    )
+
+
+def _function(value: Any, field: str) -> Any:
+    if value is None or callable(value):
+        return value
+    raise InvalidInputError(f"{field}: {type(value).__name__} given; a function is needed.", field=field)

@@ -1,0 +1,56 @@
+"""From rows to the snapshot that the brain decides by."""
+
+from __future__ import annotations
+
+from allm_django.conf import conf
+from allm_django.core.decide import CallView, Snapshot
+from allm_django.core.states import CallState
+from allm_django.core.types import Limits, Usage
+from allm_django.models import Message, Run, ToolCall
+from allm_django.store.known import Known, Working
+from allm_django.store.writing import alias
+
+
+def snapshot_now(work: Working, known: Known) -> Snapshot:
+    """Where the run stands inside this transaction."""
+    return snapshot_of(work.run, work.tx.session.cancel_requested, work.calls, known)
+
+
+def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: Known) -> Snapshot:
+    """The snapshot that a run and the calls of its last message amount to."""
+    answered, blanks = (False, 0) if calls else _ending(run)
+    return Snapshot(
+        limits=_limits(run),
+        calls=tuple(
+            CallView(call.call_id, CallState(call.state), call.effect if call.run_id == run.id else "")
+            for call in calls
+        ),
+        turns=run.turns,
+        blanks=blanks,
+        answered=answered,
+        cancel_requested=cancel_requested,
+        error=run.error["code"] if run.error else known.error and "halt_when",
+        halt_when=known.verdict and known.turn == run.turns,
+        step_checked=not known.asks or known.turn == run.turns or not any(call.run_id == run.id for call in calls),
+        calls_used=run.calls_used,
+        usage=Usage.from_json(run.usage),
+    )
+
+
+def _ending(run: Run) -> tuple[bool, int]:
+    """Whether the thread ends with this run's answer, and how many empty answers it ends with."""
+    rows = Message.objects.using(alias()).filter(session=run.session_id, complete=True).order_by("-position")
+    blanks = 0
+    for role, text, run_id in rows.values_list("role", "text", "run_id")[:4]:
+        if role != Message.Role.ASSISTANT or run_id != run.id:
+            return False, blanks
+        if text:
+            return not blanks, blanks
+        blanks += 1
+    return False, blanks
+
+
+def _limits(run: Run) -> Limits:
+    settings = run.settings
+    turns = 1 if run.kind == Run.Kind.STEP else settings["max_turns"] or conf().MAX_TURNS
+    return Limits(**{**settings["limits"], "max_turns": turns})

@@ -10,10 +10,13 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from allm_django import access
 from allm_django.admin.base import StoreAdmin
 from allm_django.admin.engine_form import EngineForm, key_status, provider_table
 from allm_django.models import Engine
 from allm_django.store.engines import delete_engine, save_engine
+
+KEY_FIELDS = ("api_key_env", "base_url")
 
 
 @admin.register(Engine)
@@ -36,6 +39,12 @@ class EngineAdmin(StoreAdmin):
         (_("On the page"), {"fields": ("notice", "examples")}),
         (_("Functions"), {"classes": ("collapse",), "fields": ("encoder", "executor")}),
     )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Where a key is read from and sent to is for those who may configure tools: together they can give it away."""
+        if access.may(request.user, "configure_tool"):
+            return self.readonly_fields
+        return (*self.readonly_fields, *KEY_FIELDS)
 
     def write(self, request: HttpRequest, obj: Engine, related: Mapping[str, Iterable[Any]]) -> None:
         """Through the store."""

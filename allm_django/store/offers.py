@@ -11,6 +11,7 @@ from allm_django.core.policy import Offer
 from allm_django.core.types import JSONObject, Mode, ToolSpec
 from allm_django.errors import AllmError
 from allm_django.models import Engine, Session, Tool, ToolVersion
+from allm_django.store.tool_floor import health_of
 from allm_django.store.tools import current_version
 from allm_django.store.writing import alias
 from allm_django.tools.registry import BoundHandler, bind, registry
@@ -60,7 +61,9 @@ def _tools_of(session: Session) -> list[Tool]:
     return [
         tool
         for tool in tools
-        if (not chosen or tool.pk in chosen) and (session.allowed_tools is None or tool.name in session.allowed_tools)
+        if (not chosen or tool.pk in chosen)
+        and (session.allowed_tools is None or tool.name in session.allowed_tools)
+        and (not tool.handler or health_of(tool).offerable)  # a row below code's floor came in past the checks
     ]
 
 
@@ -69,10 +72,8 @@ def _current(tools: list[Tool]) -> Iterable[ToolVersion]:
 
 
 def _spec(version: ToolVersion) -> ToolSpec | None:
-    """The version as a value, or None for a row that code does not stand behind (security row 2)."""
-    if version.data["handler"] and registry.get(version.data["handler"]) is None:
-        return None
+    """The version as a value, or None for one that was written past the checks, by SQL or a fixture."""
     try:
         return version.spec
     except AllmError:
-        return None  # written past the checks, by SQL or a fixture: a check error names it
+        return None  # a check error names it

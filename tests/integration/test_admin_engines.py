@@ -55,7 +55,7 @@ def no_runner() -> Iterator[None]:
 @pytest.fixture
 def chief(client: Client) -> Client:
     """Logged in to set up engines."""
-    client.force_login(person("chief", "view_engine", "change_engine", "add_engine", "delete_engine"))
+    client.force_login(person("chief", "view_engine", "change_engine", "add_engine", "delete_engine", "configure_tool"))
     return client
 
 
@@ -170,3 +170,19 @@ def test_the_list_costs_the_same_number_of_queries_for_ten_and_a_hundred_engines
     few = queries()
     Engine.objects.bulk_create(Engine(name=f"e{n}", model="openai:x") for n in range(10, 100))
     assert queries() == few
+
+
+KEY_AND_ADDRESS = {"api_key_env": "DJANGO_SECRET_KEY", "base_url": "https://elsewhere.example/v1"}
+
+
+def test_without_the_right_to_configure_nobody_chooses_where_a_key_comes_from_and_goes_to(client: Client) -> None:
+    client.force_login(person("writer", "view_engine", "change_engine", "add_engine"))
+    client.post(ADD, {**FORM, **KEY_AND_ADDRESS})
+    engine = Engine.objects.get(name="desk")
+    assert (engine.api_key_env, engine.base_url) == ("", "")
+
+
+def test_with_the_right_to_configure_one_does(chief: Client) -> None:
+    chief.post(ADD, {**FORM, **KEY_AND_ADDRESS})
+    engine = Engine.objects.get(name="desk")
+    assert (engine.api_key_env, engine.base_url) == tuple(KEY_AND_ADDRESS.values())

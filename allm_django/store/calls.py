@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from django.db.models import QuerySet
 
-from allm_django.core.settle import Settlement, tell_edit
-from allm_django.core.states import CallState, Outcome, check_call_transition
+from allm_django.core.settle import Settlement
+from allm_django.core.states import CallState, check_call_transition
 from allm_django.models import ToolCall
 from allm_django.store.writing import Writing, alias
 
@@ -58,10 +58,8 @@ def apply(tx: Writing, call: ToolCall, settlement: Settlement) -> None:
 
 
 def write_result(call: ToolCall, settlement: Settlement) -> None:
-    """Put a settlement's result on the call's row; the model is told of an edit (H05)."""
+    """Put a settlement's result on the call's row."""
     result = settlement.result
     assert result is not None
-    edited = call.arguments != call.asked_arguments and settlement.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
-    call.result = result.value
-    call.content = tell_edit(result.content, call.asked_arguments, call.arguments) if edited else result.content
+    call.result, call.content = result.value, result.content
     call.error = {"code": result.code, "message": result.message, "detail": result.detail} if result.code else None

@@ -11,7 +11,8 @@ from threading import Lock
 from uuid import UUID
 
 from allm_django.core import types
-from allm_django.core.states import CallState
+from allm_django.core.settle import tell_edit
+from allm_django.core.states import CallState, Outcome
 from allm_django.models import Message, ToolCall
 from allm_django.store.writing import alias
 
@@ -89,7 +90,11 @@ def _neutral(message: Message, calls: Sequence[ToolCall]) -> types.Message:
 
 
 def _result(call: ToolCall) -> types.Message:
-    return types.Message("tool", call.content, tool_call_id=call.call_id, is_error=call.error is not None)
+    """What the model is told of a call; of an edit, too, which no event tells: both versions may be sensitive (H05)."""
+    content = call.content
+    if call.arguments != call.asked_arguments and call.outcome in (Outcome.SUCCEEDED, Outcome.FAILED):
+        content = tell_edit(content, call.asked_arguments, call.arguments)
+    return types.Message("tool", content, tool_call_id=call.call_id, is_error=call.error is not None)
 
 
 def _role(message: Message) -> types.Role:

@@ -22,6 +22,7 @@ from allm_django.errors import (
 )
 from allm_django.models import Run, Session
 from allm_django.testing import assert_called, assert_halted, call, cut, fail, say
+from allm_django.tools.registry import registry
 from tests.integration.desk import Desk
 from tests.integration.standing import (
     STATES,
@@ -196,13 +197,43 @@ def broken(step: Any) -> bool:
     raise ZeroDivisionError("in the predicate")
 
 
+def angle(value: Any) -> str:
+    return f"<{value}>"
+
+
+def outside(handler: Any, arguments: Any, ctx: allm.ToolContext) -> Any:
+    return handler({**arguments, "by": "executor"}, ctx)
+
+
+def give_up(made: allm.ToolCall, error: Any) -> Any:
+    return allm.Halt("gave_up")
+
+
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions under keys, as code would register them."""
-    from allm_django.tools.registry import registry
-
-    known = {("halt_when", "seen_two"): seen_two, ("halt_when", "broken"): broken}
+    functions = {
+        "halt_when": (seen_two, broken),
+        "encoder": (angle,),
+        "executor": (outside,),
+        "on_tool_error": (give_up,),
+    }
+    known = {(kind, function.__name__): function for kind, group in functions.items() for function in group}
     monkeypatch.setattr(registry, "_functions", {**registry._functions, **known})
+
+
+@pytest.mark.usefixtures("named")
+def test_encoder_and_executor_are_registered_functions_named_by_the_engine(desk: Desk) -> None:
+    desk.noted(result=lambda arguments: [arguments["by"]])
+    desk.run(call("work", {"a": 1}), say("Done."), encoder="angle", executor="outside")
+    assert (desk.ran, desk.told()) == ([{"a": 1, "by": "executor"}], ["<['executor']>"])
+
+
+@pytest.mark.usefixtures("named")
+def test_a_registered_policy_decides_what_becomes_of_an_error(desk: Desk) -> None:
+    desk.noted(result=lambda arguments: allm.ToolError("no"))
+    desk.run(call("work"), say("never"), on_tool_error="give_up")
+    assert (desk.reason, desk.session.status) == ("gave_up", "completed")
 
 
 @pytest.mark.usefixtures("named")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -265,3 +266,13 @@ def test_deleting_a_tool_leaves_its_calls_and_the_thread(desk: Desk) -> None:
     sessions.reply(desk.session, "And?")
     desk.drive()
     assert (desk.reason, desk.told(), desk.offered()) == ("completed", ["done"], [])
+
+
+def test_sensitive_arguments_are_masked_in_events_and_clear_on_the_calls_row(desk: Desk) -> None:
+    desk.noted(manual=True, sensitive=["card"])
+    desk.run(call("work", {"card": "4111-1111", "order": 7}), say("Done."))
+    sessions.approve(desk.open()[0], by=None, arguments={"card": "4222-2222", "order": 7})
+    desk.drive()
+    told = json.dumps([event.data for event in Event.objects.filter(session=desk.session)])
+    assert ("4111-1111" in told, "4222-2222" in told, '"order": 7' in told) == (False, False, True)
+    assert (desk.call().asked_arguments["card"], desk.ran[0]["card"]) == ("4111-1111", "4222-2222")

@@ -14,6 +14,7 @@ from allm_django.core.types import JSON, JSONObject, ToolResult
 MAY_HAVE_RUN = "It did not end in time and may have taken effect. Do not simply call it again; check first."
 REJECTED = "A person rejected this call; it was not run."
 NOT_AGAIN = "It was not run again; its first try may have taken effect."
+STOPPED_AT_WORK = "The person cancelled while this call was running. It was stopped and may have done part of its work."
 NO_ENGINE = "The assistant could not go on. This call was not run."
 CLOSED_TEXTS = {
     Outcome.CANCELLED: "The person cancelled. This call was not run.",

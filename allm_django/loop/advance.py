@@ -16,7 +16,7 @@ from allm_django.core.decide import (
     HaltRun,
     next_action,
 )
-from allm_django.core.settle import Settlement, after_crash, settle_closed
+from allm_django.core.settle import STOPPED_AT_WORK, Settlement, after_crash, settle_closed
 from allm_django.core.states import Outcome
 from allm_django.errors import AllmError, LeaseLostError
 from allm_django.loop.calling import run_function, run_handler
@@ -159,7 +159,7 @@ class Driver:
     async def _close_started(self) -> None:
         """After a cancel: idempotent calls are closed, the others end by themselves in time or are unknown (L15)."""
         await self._settle_started(
-            self.options.cancel_grace, lambda call: settle_closed(call.call.id, Outcome.CANCELLED)
+            self.options.cancel_grace, lambda call: settle_closed(call.call.id, Outcome.CANCELLED, STOPPED_AT_WORK)
         )
 
     async def _settle_started(self, grace: float, idempotent: Callable[[StartedCall], Settlement]) -> None:

@@ -73,8 +73,11 @@ async def test_a_cancel_closes_what_waits_and_what_may_be_dropped_and_starts_not
     journal.cancelled.set()
     assert await task == HaltRun("cancelled")
     assert started == [1]
-    settled = [event.outcome for event in told(journal) if isinstance(event, events.CallSettled)]
-    assert settled == ["cancelled"] * 3
+    settled = [event for event in told(journal) if isinstance(event, events.CallSettled)]
+    assert [event.outcome for event in settled] == ["cancelled"] * 3
+    words = {event.call.arguments["n"]: event.result.message for event in settled if event.call.name == "read"}
+    assert "may have done part" in words[1]
+    assert "was not run" in words[2]
 
 
 @pytest.mark.parametrize("steps", range(8))

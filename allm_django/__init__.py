@@ -5,7 +5,9 @@ The public names, imported when first used, so that ``django.setup()`` stays fas
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,6 +62,17 @@ __all__ = [
     "tool_result",
     "user",
 ]
+
+
+class _Package(ModuleType):
+    """Keeps ``allm_django.chat`` the function when the page's package of that name is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _WHERE and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -139,6 +139,21 @@ assert "django.conf" not in sys.modules, "Django was loaded"
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("first", ["allm.chat", "import_module('allm_django.chat')"])
+def test_the_chat_page_of_the_same_name_does_not_take_the_functions_place(first: str) -> None:
+    script = f"""
+import sys
+from importlib import import_module
+import allm_django as allm
+{first}
+page = import_module("allm_django.chat")
+assert allm.chat is import_module("allm_django.loop.api").chat, allm.chat
+assert page is sys.modules["allm_django.chat"] is not allm.chat
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, env={})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # -- where the sync twins may run -----------------------------------------------------------------------------------
 
 

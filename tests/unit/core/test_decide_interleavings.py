@@ -170,7 +170,7 @@ class Interleavings(RuleBasedStateMachine):
         super().__init__()
         self.journal = Journal()
 
-    # -- the driver ------------------------------------------------------------------------------------------------
+    # -- the driver --------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.journal.state in (RunState.QUEUED, RunState.RUNNING))
     @rule(text=st.sampled_from(["", "words"]), calls=CALLS, verdict=st.booleans(), breaks=st.booleans())
@@ -267,7 +267,7 @@ class Interleavings(RuleBasedStateMachine):
         self.journal.calls = []
         self.journal.resume()
 
-    # -- what holds ------------------------------------------------------------------------------------------------
+    # -- what holds --------------------------------------------------------------------------------------------------
 
     @invariant()
     def each_call_has_at_most_one_result_and_has_it_exactly_when_settled(self) -> None:

@@ -15,6 +15,7 @@ from allm_django import conf, discovery
 from allm_django.errors import ConfigurationError
 from allm_django.models import Tool
 from allm_django.store.tool_floor import Condition, health_of, is_behind
+from allm_django.tools.registry import registry
 
 CORE_LAYER = "channels_redis.core.RedisChannelLayer"
 FIRST_REDIS_THAT_DROPS = 8
@@ -22,7 +23,9 @@ FIRST_REDIS_THAT_DROPS = 8
 
 def register() -> None:
     """Register all checks with Django; called when the apps are ready."""
-    for check in (check_settings, check_paths, check_tool_modules, check_installation, check_channel_layer):
+    for check in (check_settings, check_paths, check_tool_modules, check_descriptions):
+        checks.register(check, "allm_django")
+    for check in (check_installation, check_channel_layer):
         checks.register(check, "allm_django")
     checks.register(check_connections, Tags.database)
     checks.register(check_rows, Tags.database)
@@ -61,10 +64,29 @@ def check_tool_modules(**kwargs: Any) -> list[CheckMessage]:
     return [
         Error(
             f"The tools of {name} could not be loaded: {text}",
-            hint="Correct the module, or take it out of ALLM['TOOL_MODULES']; the log has the traceback.",
+            hint=f"{_way_out(name)} For the traceback: manage.py shell -c 'import {name}'.",
             id="allm_django.E005",
         )
         for name, text in discovery.failures().items()
+    ]
+
+
+def _way_out(name: str) -> str:
+    if discovery.is_listed(name):
+        return "Correct the module, or take it out of ALLM['TOOL_MODULES']."
+    return "Correct the module."
+
+
+def check_descriptions(**kwargs: Any) -> list[CheckMessage]:
+    """W007: a tool of which the model is told no more than its title."""
+    return [
+        Warning(
+            f"{definition.key} has no docstring: the model is told “{definition.title}” and no more.",
+            hint="Say in the docstring, or in description=, what it does and when to use it.",
+            id="allm_django.W007",
+        )
+        for definition in registry.all()
+        if definition.description == definition.title
     ]
 
 

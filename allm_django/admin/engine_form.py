@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from allm_django.admin.fields import JSONTextField, TextListField
+from allm_django.admin.fields import JSONTextField, TextListField, add_at_field
 from allm_django.conf import conf
 from allm_django.errors import InvalidInputError
 from allm_django.models import Engine
@@ -82,7 +82,7 @@ class EngineForm(ModelForm):
         try:
             check_references(self.instance)
         except InvalidInputError as error:
-            self.add_error(error.field if error.field in self.fields else None, error.message)
+            add_at_field(self, error)
 
 
 def key_status(engine: Engine) -> str:

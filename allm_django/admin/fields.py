@@ -10,7 +10,18 @@ from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext as _
 
+from allm_django.errors import InvalidInputError
+from allm_django.models.fields import at_field
+
 MAX_DEPTH = 200  # far more than any schema may have, far less than what makes Python stumble
+
+
+def add_at_field(form: Any, error: InvalidInputError) -> None:
+    """Put ``error`` at its field, whose name it need not say again there; above all fields if the form has none."""
+    if error.field in form.fields:
+        form.add_error(error.field, at_field(error, error.field))
+    else:
+        form.add_error(None, error.message)
 
 
 class JSONTextField(forms.JSONField):

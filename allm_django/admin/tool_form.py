@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from allm_django.admin.fields import JSONTextField, TextListField
+from allm_django.admin.fields import JSONTextField, TextListField, add_at_field
 from allm_django.errors import InvalidInputError
 from allm_django.models import Tool
 from allm_django.models.tool import VERBS, default_schema, default_verbs
@@ -43,7 +43,7 @@ class FlooredForm(ModelForm):
         try:
             check_floor(self.instance, self.stored)
         except InvalidInputError as error:
-            self.add_error(error.field if error.field in self.fields else None, error.message)
+            add_at_field(self, error)
 
 
 class ToolListForm(FlooredForm):

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from allm_django.core.encode import visible
 from allm_django.core.types import Limits
 from allm_django.errors import AllmError
-from allm_django.models.fields import check_text_list
+from allm_django.models.fields import at_field, check_text_list
 from allm_django.models.tool import Tool
 
 
@@ -89,6 +89,6 @@ class Engine(models.Model):
         try:
             check_text_list(self.examples, "examples")
         except AllmError as error:
-            errors["examples"] = error.message
+            errors["examples"] = at_field(error, "examples")
         if errors:
             raise ValidationError(errors)

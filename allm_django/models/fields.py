@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Value
 
-from allm_django.errors import InvalidInputError
+from allm_django.errors import AllmError, InvalidInputError
 
 
 class Literal(Value):
@@ -21,6 +21,12 @@ class Literal(Value):
         """The word in quotes."""
         assert str(self.value).isidentifier()
         return f"'{self.value}'", ()
+
+
+def at_field(error: AllmError, field: str) -> str:
+    """The error's message for a place that names ``field`` already: without the name in front."""
+    text = error.message.removeprefix(f"{field}: ")
+    return error.message if text == error.message else text[:1].upper() + text[1:]
 
 
 def check_text_list(value: object, field: str, allowed: Collection[str] | None = None) -> None:

@@ -14,7 +14,7 @@ from allm_django.core.encode import visible
 from allm_django.core.schema import lint
 from allm_django.core.types import ToolSpec, check_tool_name
 from allm_django.errors import AllmError
-from allm_django.models.fields import check_text_list
+from allm_django.models.fields import at_field, check_text_list
 
 VERBS = ("approve", "edit", "answer", "reject")
 # What makes a new version when it changes: all that a call is offered, shown or judged by.
@@ -104,7 +104,7 @@ class Tool(models.Model):
             try:
                 check()
             except AllmError as error:
-                errors.setdefault(field, []).append(error.message)
+                errors.setdefault(field, []).append(at_field(error, field))
         if not isinstance(self.metadata, dict):
             errors["metadata"] = [_("A JSON object is needed.")]  # type: ignore[list-item]
         if errors:

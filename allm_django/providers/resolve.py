@@ -127,4 +127,5 @@ def _is_installed(library: str) -> bool:
 
 
 def _known(registry: Mapping[str, object] | None) -> str:
-    return f"Known prefixes: {', '.join(sorted({*KINDS, 'scripted', *(registry or {})}))}."
+    """For people: scripted models are left out, which live in tests and are found by their own ids."""
+    return f"Known prefixes: {', '.join(sorted({*KINDS, *(registry or {})}))}."

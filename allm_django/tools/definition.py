@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
-from allm_django.core.encode import to_json
 from allm_django.core.schema import lint
 from allm_django.core.types import DEFAULT_TIMEOUT, JSONObject, ToolSpec, check_tool_name
-from allm_django.errors import EncodingError, ToolDefinitionError
+from allm_django.errors import InvalidInputError, ToolDefinitionError
 from allm_django.tools.binding import BoundHandler, bind_hinted, bind_plain
 from allm_django.tools.docstrings import read_docstring
+from allm_django.tools.options import plain, sensitive_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 Manual: TypeAlias = bool | Literal["default"]
@@ -93,7 +93,8 @@ def tool(
 
 
 def tool(function: Any = None, /, **options: Any) -> Any:
-    """Make a function a tool; it stays callable as it was. Raises ToolDefinitionError naming what is wrong.
+    """Make a function a tool; it stays callable as it was. Raises ToolDefinitionError (SchemaError for a schema)
+    naming the function, its file and line, and what is wrong.
 
     Without ``schema``: type hints and docstring give the schema, arguments come converted and by name, and a
     parameter annotated ToolContext (or named ``ctx``) gets the context. With ``schema``: the function is
@@ -112,7 +113,25 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     return decorate if function is None else decorate(function)
 
 
-def define(
+def define(function: Any, **options: Any) -> ToolDefinition:
+    """The definition that :func:`tool` attaches; see there."""
+    try:
+        return _define(function, **options)
+    except InvalidInputError as error:
+        raise type(error)(f"{_place(function)}: {error.message}", field=error.field) from error
+
+
+def _place(function: Any) -> str:
+    """Where whoever has to correct it finds it: ``shop.tools.refund (/srv/shop/tools.py:12)``."""
+    name = getattr(function, "__qualname__", None)
+    if name is None:
+        return "@tool"
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    return f"{function.__module__}.{name}{where}"
+
+
+def _define(
     function: Any,
     *,
     name: str | None = None,
@@ -127,9 +146,8 @@ def define(
     compact: bool = False,
     summary: str = "",
 ) -> ToolDefinition:
-    """The definition that :func:`tool` attaches; see there."""
     if not isinstance(function, FunctionType):
-        raise ToolDefinitionError(f"@tool: {type(function).__name__} given; it goes on a function.", field="function")
+        raise ToolDefinitionError(f"{type(function).__name__} given; @tool goes on a function.", field="function")
     if not isinstance(manual, bool) and manual != "default":
         raise ToolDefinitionError(f'manual: {manual!r}; True, False or "default" is needed.', field="manual")
     taken = read_docstring(function, ())
@@ -148,51 +166,17 @@ def define(
         name=name,
         title=title,
         description=(taken.description or title) if description is None else description,
-        schema=_plain(schema, "schema"),
+        schema=plain(schema, "schema"),
         function=function,
         bound=bound,
         manual=bool(manual),
         manual_fixed=manual is True,
         timeout=timeout,
         idempotent=idempotent,
-        sensitive=_sensitive(sensitive, schema),
-        metadata=_plain({} if metadata is None else metadata, "metadata"),
+        sensitive=sensitive_names(sensitive, schema),
+        metadata=plain({} if metadata is None else metadata, "metadata"),
         compact=compact,
         summary=summary,
     )
     definition.spec()  # checks every field (T02, T03)
     return definition
-
-
-def _plain(value: Any, field_name: str) -> Any:
-    """A copy that is JSON through and through (T06)."""
-    try:
-        return to_json(value)
-    except EncodingError as error:
-        raise ToolDefinitionError(f"{field_name}: {error.message}", field=field_name) from None
-
-
-def _sensitive(names: Iterable[str], schema: JSONObject) -> tuple[str, ...]:
-    if not isinstance(names, (list, tuple, set, frozenset)):
-        kind = type(names).__name__
-        raise ToolDefinitionError(f"sensitive: {kind} given; a list of names is needed.", field="sensitive")
-    listed = tuple(names)
-    known = {name.casefold() for name in _properties(schema)}
-    for name in listed:
-        if not isinstance(name, str) or not name:
-            raise ToolDefinitionError(f"sensitive: {name!r} is no name of an argument.", field="sensitive")
-        unknown = any(part not in known for part in name.casefold().split("."))
-        if unknown and name.casefold() not in known and schema.get("additionalProperties") is False:
-            raise ToolDefinitionError(f"sensitive: there is no argument {name!r}.", field="sensitive")
-    return listed
-
-
-def _properties(schema: Any) -> set[str]:
-    """The names of all properties, at any depth."""
-    if isinstance(schema, list):
-        return {name for item in schema for name in _properties(item)}
-    if not isinstance(schema, dict):
-        return set()
-    own = schema.get("properties")
-    inner = {name for value in schema.values() for name in _properties(value)}
-    return inner | (set(own) if isinstance(own, dict) else set())

@@ -114,6 +114,19 @@ def test_an_error_stands_at_its_field_and_says_what_is_wrong(
     assert not Engine.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({"model": "gpt-5"}, "'gpt-5' is not of the form"),
+        ({"examples": "a\na"}, "An entry stands twice."),
+    ],
+)
+def test_an_error_does_not_repeat_the_name_of_its_field(chief: Client, data: dict[str, Any], text: str) -> None:
+    response = chief.post(ADD, FORM | data)
+    assert errors_of(response)[next(iter(data))][0].startswith(text)
+    assert "scripted" not in str(errors_of(response))
+
+
 def test_the_key_is_said_to_be_set_or_not_and_never_shown(chief: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     chief.post(ADD, FORM | {"api_key_env": "SHOP_KEY"})
     engine = Engine.objects.get()

@@ -18,7 +18,7 @@ from django.db import connection, connections
 from allm_django import checks as ours
 from allm_django import discovery
 from allm_django.models import Tool
-from allm_django.tools.registry import Registry
+from allm_django.tools.registry import Registry, registry
 from tests.integration.admin_rows import LOOKUP, REFUND, make_tool
 
 pytestmark = pytest.mark.django_db  # Django's own checks may look at the database
@@ -106,6 +106,38 @@ def test_a_module_of_tools_that_can_not_be_loaded_is_an_error_and_the_others_are
     assert "no_such_library" in caplog.text
     assert target.get(LOOKUP) is not None
     assert target.frozen
+
+
+def test_the_traceback_is_not_in_the_way_of_the_check_error_that_names_the_place(
+    broken_module: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="allm_django"):
+        discovery.discover(Registry())
+    [record] = caplog.records
+    assert record.exc_info is None
+    [message] = ours.check_tool_modules()
+    assert "broken_tools.py:1)" in message.msg
+    assert "TOOL_MODULES" in str(message.hint)
+
+
+def test_an_apps_own_module_is_not_said_to_be_in_the_settings(broken_module: str, monkeypatch: Any) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(discovery, "_of_apps", lambda: iter([broken_module]))
+        discovery.discover(Registry())
+        [message] = ours.check_tool_modules()
+    assert "TOOL_MODULES" not in str(message.hint)
+
+
+def test_a_tool_of_which_the_model_is_told_its_title_only_is_a_warning() -> None:
+    def refund(amount: int) -> None: ...
+
+    def told(amount: int) -> None:
+        """Pay money back."""
+
+    with registry.registered(refund), registry.registered(told):
+        messages = ours.check_descriptions()
+    assert found(messages) == ["W007"]
+    assert "refund" in messages[0].msg
 
 
 def test_discovery_takes_the_settings_modules_once_and_never_our_own_package(settings: Any) -> None:

@@ -199,6 +199,15 @@ def test_a_sensitive_field_of_code_can_not_be_dropped() -> None:
             save_tool(row)
 
 
+def test_without_any_tool_it_says_where_it_looked(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    settings.ALLM = {"TOOL_MODULES": ["shop.actions"]}
+    monkeypatch.setattr(registry, "_tools", {})
+    out = StringIO()
+    call_command("sync_tools", "--dry-run", stdout=out)
+    assert "No tools found. Looked for tools.py in: " in out.getvalue()
+    assert "project.support, shop.actions." in out.getvalue()
+
+
 def test_an_enabled_tool_without_handler_has_to_be_manual() -> None:
     with pytest.raises(InvalidInputError) as caught:
         make_tool("ask", handler="")

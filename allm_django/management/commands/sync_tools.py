@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from allm_django import discovery
 from allm_django.store.tool_sync import describe, sync_tools
+from allm_django.tools.registry import registry
 
 
 class Command(BaseCommand):
@@ -32,7 +33,9 @@ class Command(BaseCommand):
         if options["verbosity"] > 0:
             for line in describe(changes):
                 self.stdout.write(line)
-            if not changes:
+            if not registry.all():
+                self.stdout.write(f"No tools found. Looked for tools.py in: {', '.join(discovery.looked_in())}.")
+            elif not changes:
                 self.stdout.write("Rows and code agree.")
         if options["check"] and any(change.kind != "differs" for change in changes):
             raise CommandError("Run manage.py sync_tools.")

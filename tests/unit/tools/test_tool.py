@@ -223,14 +223,24 @@ async def async_generator(a: int):  # type: ignore[no-untyped-def]
         (unknown, "type hints can't be read"),
         (generator, "generator"),
         (async_generator, "generator"),
-        (Strange, "it goes on a function"),
-        (print, "it goes on a function"),
-        (functools.partial(positional, 1), "it goes on a function"),
+        (Strange, "@tool goes on a function"),
+        (print, "@tool goes on a function"),
+        (functools.partial(positional, 1), "@tool goes on a function"),
     ],
 )
 def test_a_function_that_can_not_serve_is_refused_at_once(function: Any, words: str) -> None:
     with pytest.raises(ToolDefinitionError, match=words):
         tool(function)
+
+
+def test_an_error_names_the_function_its_file_and_line() -> None:
+    line = no_hint.__code__.co_firstlineno
+    with pytest.raises(ToolDefinitionError, match=rf"^{__name__}\.no_hint \(.*test_tool\.py:{line}\): a: no type hint"):
+        tool(no_hint)
+    with pytest.raises(SchemaError, match=rf"^{__name__}\.look_ahead \("):
+        tool(look_ahead)
+    with pytest.raises(ToolDefinitionError, match=r"^builtins\.print: "):
+        tool(print)
 
 
 def test_a_hint_whose_schema_could_hang_is_refused() -> None:

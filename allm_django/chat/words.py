@@ -32,6 +32,7 @@ _PAGE = {
     "just_now": _("just now"),
     "usage_tokens": _("Tokens: {input} in, {output} out"),
     "usage_cost": _("Cost: {cost}"),
+    "usage_unknown": _("Tokens and cost: unknown"),
     "unknown": _("unknown"),
     "no_matches": _("Nothing found. Try another word."),
     "no_sessions": _("No conversations yet."),

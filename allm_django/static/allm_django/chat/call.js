@@ -18,7 +18,7 @@ export class CallView {
   #steps = new Map();
   #parts;
 
-  /** `page` offers putCard(card), needCard(id) and stepsOf(call). */
+  /** `page` offers putCard(card, seen), needCard(id) and stepsOf(call). */
   constructor(call, page) {
     lines += 1;
     this.#page = page;
@@ -26,7 +26,7 @@ export class CallView {
     this.#parts = {
       state: h("span", { class: "call-state" }),
       title: h("span", { class: "call-title" }),
-      short: h("span", { class: "call-short" }),
+      short: h("span", { class: "call-short", dir: "auto" }),
       time: h("span", { class: "call-time" }),
     };
     this.line = h(
@@ -88,7 +88,7 @@ export class CallView {
       if (!call.fresh) this.#page.needCard(call.id);
       else if (this.#card) this.#card.update(call);
       else {
-        this.#card = new Card(call, (card) => this.#page.putCard(card));
+        this.#card = new Card(call, (card, seen) => this.#page.putCard(card, seen));
         fill(this.slot, this.#card.element);
       }
     } else if (this.#card) this.#fold();

@@ -24,7 +24,10 @@ export class Card {
   #parts;
   #elsewhere;
 
-  /** `onCard(card)` hears of the newer card that an answer of the server brings; `elsewhere`: shown outside its session. */
+  /**
+   * `onCard(card, seen)` hears of the newer card that an answer brings, and of the one that was acted on; `elsewhere`:
+   * shown outside its session; `level` of its heading.
+   */
   constructor(card, onCard, { elsewhere = false, level = 3 } = {}) {
     cards += 1;
     this.#elsewhere = elsewhere;
@@ -39,7 +42,7 @@ export class Card {
       box: h("div", { class: "card-box" }),
       verbs: h("div", { class: "card-verbs" }),
     };
-    this.element = h("section", { class: "card", tabindex: "0", "aria-labelledby": id, dataset: { call: card.id } }, ...Object.values(this.#parts));
+    this.element = h("div", { class: "card", role: "group", tabindex: "0", "aria-labelledby": id, dataset: { call: card.id } }, ...Object.values(this.#parts));
     this.element.addEventListener("keydown", (event) => this.#key(event));
     this.update(card);
   }
@@ -72,7 +75,7 @@ export class Card {
     const card = this.#card;
     const { icon: name, tone, word } = look(card);
     this.element.dataset.tone = tone;
-    fill(title, icon(name), h("span", { class: "visually-hidden" }, `${word}: `), h("span", {}, visible(card.headline || card.title)));
+    fill(title, icon(name), h("span", { class: "visually-hidden" }, `${word}: `), h("span", { dir: "auto" }, visible(card.headline || card.title)));
     fill(facts, this.#facts());
     this.#arguments?.close();
     this.#arguments = this.#makeArguments();
@@ -80,6 +83,7 @@ export class Card {
     fill(body, !isOpen(card) ? null : card.state === "pending" ? whole : h("details", {}, h("summary", {}, t("arguments")), whole));
     fill(box);
     this.#box = null;
+    verbs.hidden = false;
     fill(verbs, this.#verbs());
   }
 
@@ -163,11 +167,13 @@ export class Card {
     this.#box = box((verb, fields) => this.#decide(verb, fields), () => this.#closeBox());
     this.#box.which = which;
     fill(this.#parts.box, this.#box.element);
+    this.#parts.verbs.hidden = which !== "question"; // one row of buttons at a time
     if (which !== "question") this.#box.field.focus();
   }
 
   #closeBox() {
     fill(this.#parts.box);
+    this.#parts.verbs.hidden = false;
     this.#box = null;
     this.element.focus();
   }
@@ -183,6 +189,7 @@ export class Card {
   async #decide(verb, fields = {}) {
     if (this.#busy) return;
     if (verb === "edit" && this.#arguments.problem()) return this.#say(this.#arguments.problem(), "failed");
+    const seen = this.#card;
     this.#setBusy(true);
     this.#say(t("sending"), "quiet");
     try {
@@ -190,23 +197,23 @@ export class Card {
       this.#say("", "quiet");
       this.#forget();
       this.#setBusy(false);
-      this.#onCard(answer.call);
+      this.#onCard(answer.call, seen);
     } catch (error) {
       this.#setBusy(false);
-      this.#refused(error);
+      this.#refused(error, seen);
     }
   }
 
-  #refused(error) {
+  #refused(error, seen) {
     if (!(error instanceof ApiError)) throw error;
     const winner = error.problem.call;
     if (CONFLICTS.has(error.code) && winner) {
-      this.#onCard(winner);
+      this.#onCard(winner, seen);
       this.#say(overtaken(winner), "waiting");
       return;
     }
     const errors = error.problem.errors ?? (error.problem.field ? [{ field: error.problem.field, message: "" }] : []);
-    const lines = errors.map(({ field, message }) => h("li", {}, visible([field, message].filter(Boolean).join(": "))));
+    const lines = errors.filter(({ message }) => message && !error.message.includes(message)).map(({ field, message }) => h("li", {}, visible([field, message].filter(Boolean).join(": "))));
     this.#say([h("span", {}, visible(error.message)), lines.length ? h("ul", {}, lines) : null], "failed");
   }
 
@@ -233,6 +240,7 @@ export class Card {
     this.#box = null;
     this.#kept = "";
     fill(this.#parts.box);
+    this.#parts.verbs.hidden = false;
   }
 
   #showKept() {

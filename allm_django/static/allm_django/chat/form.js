@@ -141,13 +141,19 @@ export async function buildForm(container, schema, value, onChange) {
     return null;
   }
   const marks = [];
-  form.on("change", () => onChange());
+  let open = true;
+  form.on("change", () => open && onChange());
   finish(container);
   return {
     value: () => form.getValue(),
     errors: () => form.getErrors(),
     mark: (changes) => mark(form, marks, changes),
-    close: () => form.destroy(),
+    close() {
+      open = false;
+      // A field that has the focus would report a last change while the form is taken apart: let it go first.
+      if (container.contains(document.activeElement)) document.activeElement.blur();
+      form.destroy();
+    },
   };
 }
 

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { Card } from "./card.js";
 import { button, fill, h, icon, keyed, text, visible } from "./dom.js";
 import { isOpen } from "./store.js";
-import { look } from "./state.js";
+import { look, settledBy } from "./state.js";
 import { fullTime, since, t } from "./words.js";
 
 class Entry {
@@ -28,7 +28,7 @@ class Entry {
     fill(
       this.#line,
       icon(name),
-      h("span", { class: "rail-words" }, h("span", { class: "rail-headline" }, visible(card.headline || card.title)), h("span", { class: "rail-facts" }, visible(facts(card, word)))),
+      h("span", { class: "rail-words" }, h("span", { class: "rail-headline", dir: "auto" }, visible(card.headline || card.title)), h("span", { class: "rail-facts" }, visible(facts(card, word)))),
     );
     this.#line.title = fullTime(card.created_at);
     this.#view?.update(card);
@@ -44,7 +44,7 @@ class Entry {
   }
 
   #openCard() {
-    this.#view = new Card(this.#card, (card) => this.#rail.put(card), { elsewhere: true });
+    this.#view = new Card(this.#card, (card, seen) => this.#rail.put(card, seen), { elsewhere: true });
     const whole = button(t("open_session"), { class: "quiet", on: { click: () => this.#rail.openSession(this.#card) } });
     fill(this.#slot, this.#view.element, whole);
   }
@@ -68,12 +68,14 @@ export class Rail {
   #parts;
   #asked = 0;
   #page;
+  #done = h("div", { class: "rail-done", role: "status", hidden: true });
 
   /** `page` offers showCall(card), openSession(card), decided(card) and announce(words). */
   constructor(root, tab, page) {
     const find = (name) => root.querySelector(`[data-part=${name}]`);
     this.#parts = { list: find("waiting-list"), empty: find("waiting-empty"), count: tab.querySelector("[data-part=waiting-count]"), head: find("waiting-head-count") };
     this.#page = page;
+    this.#parts.list.before(this.#done);
   }
 
   async refresh() {
@@ -93,14 +95,29 @@ export class Rail {
     this.#draw(page.count);
   }
 
-  /** A newer state of one card. */
-  put(card) {
-    if (this.#cards.has(card.id)) {
+  /** A newer state of one card, unless the list was faster. */
+  put(card, seen) {
+    if (this.#cards.get(card.id) === seen) {
       if (isOpen(card) || this.#entries.get(card.id)?.holds) this.#cards.set(card.id, card);
-      else this.#cards.delete(card.id);
+      else {
+        this.#cards.delete(card.id);
+        this.#tell(card);
+      }
       this.#draw();
     }
     this.#page.decided(card);
+  }
+
+  /** What this person just decided, so that it does not go without a word. */
+  #tell(card) {
+    const { icon: name, word } = look(card);
+    fill(
+      this.#done,
+      icon(name),
+      h("span", {}, visible(`${card.headline || card.title} · ${settledBy(card) || word}`)),
+      button(t("open_session"), { class: "quiet", on: { click: () => this.openSession(card) } }),
+    );
+    this.#done.hidden = false;
   }
 
   get size() {

@@ -122,6 +122,7 @@ export class Thread {
 
 /** What a run used; a figure that the provider did not give is called unknown, never 0. */
 function usageWords(usage) {
+  if ([usage.input_tokens, usage.output_tokens, usage.cost].every((figure) => figure === undefined || figure === null)) return t("usage_unknown");
   const known = (value, form) => (value === undefined || value === null ? t("unknown") : form(value));
   const tokens = t("usage_tokens", { input: known(usage.input_tokens, number), output: known(usage.output_tokens, number) });
   return `${tokens} · ${t("usage_cost", { cost: known(usage.cost, money) })}`;

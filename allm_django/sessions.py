@@ -42,7 +42,7 @@ __all__ = [
     "submit_tool_results", "wait",
 ]  # fmt: skip
 
-WAIT_SECONDS = 0.02
+FIRST_WAIT, LONGEST_WAIT = 0.01, 0.25  # seconds between two looks; each is half as long again as the one before
 
 
 def start(
@@ -196,19 +196,22 @@ def wait(session: Session, *, timeout: float = 30.0) -> Session:
     """
     _refuse_loop()
     refuse_in_transaction()
-    end = time.monotonic() + timeout
+    end, pause = time.monotonic() + timeout, FIRST_WAIT
     while (fresh := rows.get_session(session.pk)).status == SessionStatus.RUNNING:
         if time.monotonic() > end:
             raise TimeoutError(f"The session is still running after {timeout:g} s.")
-        time.sleep(WAIT_SECONDS)
+        time.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_WAIT)
     return fresh
 
 
 async def await_(session: Session, *, timeout: float = 30.0) -> Session:
     """The async twin of :func:`wait` (``await`` itself is Python's own word)."""
+    pause = FIRST_WAIT
     async with asyncio.timeout(timeout):  # the rows change in other processes, too: there is nothing to be woken by
         while (fresh := await _get(session.pk)).status == SessionStatus.RUNNING:  # noqa: ASYNC110
-            await asyncio.sleep(WAIT_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_WAIT)
     return fresh
 
 

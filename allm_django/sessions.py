@@ -209,7 +209,7 @@ async def await_(session: Session, *, timeout: float = 30.0) -> Session:
     """The async twin of :func:`wait` (``await`` itself is Python's own word)."""
     pause = FIRST_WAIT
     async with asyncio.timeout(timeout):  # the rows change in other processes, too: there is nothing to be woken by
-        while (fresh := await _get(session.pk)).status == SessionStatus.RUNNING:  # noqa: ASYNC110
+        while (fresh := await _get(session.pk)).status == SessionStatus.RUNNING:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, LONGEST_WAIT)
     return fresh

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
-from django.contrib.auth import get_user_model
 from django.core.paginator import Paginator
-from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
+from allm_django.admin.search import id_range, people_named
 from allm_django.errors import AllmError
 
 if TYPE_CHECKING:
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 else:
     ModelAdmin = admin.ModelAdmin
     AnyPaginator = Paginator
-
-LEAST_PREFIX = 8  # hexadecimal digits that make a search one for an id
-MOST_PEOPLE = 50
 
 
 class BoundedPaginator(AnyPaginator):
@@ -177,27 +172,3 @@ class ReadOnlyAdmin(ToldAdmin):
 def of_visible_sessions(viewer: access.Person, rows: QuerySet[Any]) -> QuerySet[Any]:
     """``rows`` whose session ``viewer`` may see; asked row by row, so that a page reads no more rows than it shows."""
     return rows.filter(Exists(access.visible_sessions(viewer).filter(pk=OuterRef("session_id"))))
-
-
-def id_range(prefix: str) -> tuple[UUID, UUID] | None:
-    """The first and the last id that start with ``prefix``; None if it is not the start of an id."""
-    digits = prefix.replace("-", "").lower()
-    if not LEAST_PREFIX <= len(digits) <= 32 or not set(digits) <= set(string.hexdigits):
-        return None
-    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
-
-
-def people_named(prefix: str) -> list[Any]:
-    """Keys of the people whose login name starts so, whatever the user model calls it (M08)."""
-    people = get_user_model()
-    field: str = people.USERNAME_FIELD
-    found = people._default_manager.filter(**{f"{field}__istartswith": prefix}).order_by(field)
-    return list(found.values_list("pk", flat=True)[:MOST_PEOPLE])
-
-
-def name_of(person: Model | None) -> str:
-    """A person's full name, else their login name."""
-    if person is None:
-        return ""
-    full = getattr(person, "get_full_name", str)()
-    return str(full or person.get_username())  # type: ignore[attr-defined]

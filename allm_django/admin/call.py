@@ -11,9 +11,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
-from allm_django.admin.base import ReadOnlyAdmin, name_of
+from allm_django.admin.base import ReadOnlyAdmin
 from allm_django.admin.display import json_block, link_to, one_line, seconds, text_column
 from allm_django.admin.masking import arguments_of, masked, may_see_all, written
+from allm_django.admin.search import name_of
 from allm_django.models import ToolCall
 
 LONG_COLUMNS = (

@@ -14,7 +14,7 @@ from allm_django.admin.base import ReadOnlyAdmin, of_visible_sessions
 from allm_django.admin.display import json_block, link_to, text_column
 from allm_django.admin.masking import masked, may_see_all
 from allm_django.models import Decision
-from allm_django.models.tool import VERBS
+from allm_django.models.words import DECISION_VERBS
 
 
 class VerbFilter(admin.SimpleListFilter):
@@ -23,9 +23,9 @@ class VerbFilter(admin.SimpleListFilter):
     title = _("verb")
     parameter_name = "verb"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         """The verbs."""
-        return [(verb, verb) for verb in (*VERBS, "retry")]
+        return list(DECISION_VERBS)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Decisions with the verb chosen."""

@@ -10,9 +10,11 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from allm_django.admin.base import ReadOnlyAdmin, name_of, of_visible_sessions
-from allm_django.admin.display import json_block, link_to, seconds, text_column
+from allm_django.admin.base import ReadOnlyAdmin, of_visible_sessions
+from allm_django.admin.display import json_block, link_to, plain, seconds
+from allm_django.admin.search import name_of
 from allm_django.models import Run
+from allm_django.models.words import HALTED_REASONS
 
 
 @admin.register(Run)
@@ -41,8 +43,6 @@ class RunAdmin(ReadOnlyAdmin):
         "ended_at",
     )
 
-    shown_halt = text_column(Run, "halted_reason")
-
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Those of visible sessions."""
         return of_visible_sessions(request.user, rows).select_related("session__owner")
@@ -56,6 +56,11 @@ class RunAdmin(ReadOnlyAdmin):
     def owner_name(self, run: Run) -> str:
         """Whose session it is."""
         return name_of(run.session.owner) or "–"
+
+    @admin.display(description=_("halted because"))
+    def shown_halt(self, run: Run) -> str:
+        """In words; a handler's own word as it is."""
+        return str(HALTED_REASONS.get(run.halted_reason) or plain(run.halted_reason) or "–")
 
     @admin.display(description=_("took"))
     def took(self, run: Run) -> str:

@@ -8,11 +8,13 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
-from allm_django.admin.base import ReadOnlyAdmin, name_of
+from allm_django.admin.base import ReadOnlyAdmin
 from allm_django.admin.display import json_block, link_to, one_line, session_url
+from allm_django.admin.search import name_of
 from allm_django.admin.transcript import Transcript
 from allm_django.models import Session
 
@@ -33,8 +35,8 @@ class SessionAdmin(ReadOnlyAdmin):
         "status",
         "run",
         "waiting",
-        "cancel_requested",
-        "archived",
+        "asked_to_cancel",
+        "put_away",
         "shown_usage",
         "shown_context",
         "shown_tools",
@@ -76,6 +78,16 @@ class SessionAdmin(ReadOnlyAdmin):
         """The run that goes on or waits."""
         return link_to(session.active_run)
 
+    @admin.display(description=_("cancel requested"))
+    def asked_to_cancel(self, session: Session) -> str:
+        """In words: a red cross would look like something that went wrong."""
+        return _yes_or_no(session.cancel_requested)
+
+    @admin.display(description=_("archived"))
+    def put_away(self, session: Session) -> str:
+        """In words."""
+        return _yes_or_no(session.archived)
+
     @admin.display(description=_("usage"))
     def shown_usage(self, session: Session) -> SafeString | str:
         """Tokens and cost."""
@@ -90,6 +102,10 @@ class SessionAdmin(ReadOnlyAdmin):
     def shown_tools(self, session: Session) -> SafeString | str:
         """The tools it is bound to, if it is."""
         return json_block(session.allowed_tools)
+
+
+def _yes_or_no(value: bool) -> str:
+    return gettext("yes") if value else gettext("no")
 
 
 def _position(text: str) -> int | None:

@@ -98,7 +98,7 @@ class _Calls:
             else:
                 found.of_message[call.message_id].append(call)
         for made in Decision.objects.filter(call__in=calls).order_by("number"):
-            line = DecisionLine(plain(made.who), made.verb, made.created_at, plain(made.reason))
+            line = DecisionLine(plain(made.who), made.get_verb_display(), made.created_at, plain(made.reason))
             found.decisions[made.call_id].append(line)
         return found
 

@@ -9,12 +9,13 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from allm_django.core.encode import visible
-from allm_django.core.states import OPEN_STATES, CallState, Outcome
+from allm_django.core.states import OPEN_STATES, CallState
 from allm_django.models.fields import Literal
 from allm_django.models.message import Message
 from allm_django.models.run import Run
 from allm_django.models.session import Session
 from allm_django.models.tool import ToolVersion
+from allm_django.models.words import CALL_STATES, DECISION_VERBS, OUTCOMES
 
 # Calls that wait for a person, in words that find their partial index on every database.
 OPEN_CALLS = models.Q(state__in=[Literal(state.value) for state in sorted(OPEN_STATES)])
@@ -45,8 +46,8 @@ class ToolCall(models.Model):
     arguments = models.JSONField(_("arguments"), null=True)
     why = models.TextField(_("why"), blank=True)
     version = models.PositiveIntegerField(_("version"), default=1)
-    state = models.CharField(_("state"), max_length=10, choices=[(s.value, s.value) for s in CallState])
-    outcome = models.CharField(_("outcome"), max_length=12, blank=True, choices=[(o.value, o.value) for o in Outcome])
+    state = models.CharField(_("state"), max_length=10, choices=CALL_STATES)
+    outcome = models.CharField(_("outcome"), max_length=12, blank=True, choices=OUTCOMES)
     effect = models.CharField(_("effect"), max_length=80, blank=True)
     question = models.JSONField(_("question"), null=True, blank=True)
     result = models.JSONField(_("result"), null=True, blank=True)
@@ -59,7 +60,7 @@ class ToolCall(models.Model):
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("decided by")
     )
     decided_name = models.CharField(_("decided by"), max_length=200, blank=True)
-    decided_verb = models.CharField(_("verb"), max_length=12, blank=True)
+    decided_verb = models.CharField(_("verb"), max_length=12, blank=True, choices=DECISION_VERBS)
     decided_at = models.DateTimeField(_("decided at"), null=True, blank=True)
     decided_reason = models.TextField(_("reason"), blank=True)
     worker = models.UUIDField(_("worker"), null=True, editable=False)
@@ -97,7 +98,7 @@ class ToolCall(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{visible(self.name)} ({self.state})"
+        return f"{visible(self.name)} ({self.get_state_display()})"
 
     @property
     def idempotency_key(self) -> str:

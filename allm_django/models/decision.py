@@ -10,6 +10,7 @@ from allm_django.core.encode import visible
 from allm_django.models.appendonly import AppendOnlyModel
 from allm_django.models.call import ToolCall
 from allm_django.models.session import Session
+from allm_django.models.words import DECISION_OUTCOMES, DECISION_VERBS
 
 
 class Decision(AppendOnlyModel):
@@ -28,13 +29,13 @@ class Decision(AppendOnlyModel):
         verbose_name=_("user"),
     )
     who = models.CharField(_("who"), max_length=200)
-    verb = models.CharField(_("verb"), max_length=12)
+    verb = models.CharField(_("verb"), max_length=12, choices=DECISION_VERBS)
     name = models.CharField(_("tool"), max_length=255)
     arguments_before = models.JSONField(_("arguments before"), null=True)
     arguments_after = models.JSONField(_("arguments after"), null=True)
     reason = models.TextField(_("reason"), blank=True)
     value = models.JSONField(_("value"), null=True)
-    outcome = models.CharField(_("outcome"), max_length=12)
+    outcome = models.CharField(_("outcome"), max_length=12, choices=DECISION_OUTCOMES)
     created_at = models.DateTimeField(_("created at"))
     hmac = models.CharField(_("HMAC"), max_length=64)
 
@@ -45,4 +46,4 @@ class Decision(AppendOnlyModel):
         constraints = (models.UniqueConstraint(fields=("session", "number"), name="allm_decision_number_once"),)
 
     def __str__(self) -> str:
-        return visible(f"{self.who}: {self.verb} {self.name}")
+        return visible(f"{self.who}: {self.get_verb_display()} · {self.name}")

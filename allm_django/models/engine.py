@@ -14,6 +14,15 @@ from allm_django.errors import AllmError
 from allm_django.models.fields import at_field, check_text_list
 from allm_django.models.tool import Tool
 
+TYPING = _("What a message does that the owner writes while calls wait for a decision.")
+MOST_TURNS = _("Answers of the model in one run. Empty: what the project’s settings say.")
+LIMITS = _(
+    "What one run may use, as JSON: max_calls (tool calls), max_tokens (in and out together), max_cost (US dollars), "
+    'max_seconds (time at work). Such as {"max_calls": 20, "max_cost": 0.5}; empty: no limits.'
+)
+HALT_WHEN = _("A registered function, asked after each turn of the model; if it says yes, the run halts.")
+TERMINAL_TOOL = _("Name of a tool whose call ends the run: it is not executed, its arguments are the result.")
+
 
 class Engine(models.Model):
     """A model id with its instructions, tools, parameters and limits. Holds no secret: ``api_key_env`` is the
@@ -49,18 +58,18 @@ class Engine(models.Model):
     )
     tool_choice = models.CharField(_("tool choice"), max_length=64, default="auto")
     mode = models.CharField(_("mode"), max_length=10, choices=Mode, default=Mode.AUTO)
-    typing = models.CharField(_("typing while halted"), max_length=10, choices=Typing, default=Typing.BLOCK)
+    typing = models.CharField(
+        _("typing while halted"), max_length=10, choices=Typing, default=Typing.BLOCK, help_text=TYPING
+    )
     max_turns = models.PositiveSmallIntegerField(
-        _("most turns"), null=True, blank=True, validators=[MinValueValidator(1)]
+        _("most turns"), null=True, blank=True, validators=[MinValueValidator(1)], help_text=MOST_TURNS
     )
-    limits = models.JSONField(
-        _("limits"), default=dict, blank=True, help_text=_("max_calls, max_tokens, max_cost, max_seconds.")
-    )
+    limits = models.JSONField(_("limits"), default=dict, blank=True, help_text=LIMITS)
     on_tool_error = models.CharField(_("on tool error"), max_length=255, default="continue")
-    halt_when = models.CharField(_("halt when"), max_length=255, blank=True)
+    halt_when = models.CharField(_("halt when"), max_length=255, blank=True, help_text=HALT_WHEN)
     encoder = models.CharField(_("encoder"), max_length=255, blank=True)
     executor = models.CharField(_("executor"), max_length=255, blank=True)
-    terminal_tool = models.CharField(_("terminal tool"), max_length=64, blank=True)
+    terminal_tool = models.CharField(_("terminal tool"), max_length=64, blank=True, help_text=TERMINAL_TOOL)
     context = models.JSONField(_("context"), null=True, blank=True)
     groups = models.ManyToManyField(
         Group, blank=True, related_name="+", verbose_name=_("groups"), help_text=_("None: all who may chat.")

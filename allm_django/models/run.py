@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from allm_django.core.states import RunState
 from allm_django.models.session import Session
+from allm_django.models.words import RUN_STATES
 
 
 class Run(models.Model):
@@ -23,9 +24,7 @@ class Run(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     session = models.ForeignKey(Session, models.CASCADE, related_name="runs", verbose_name=_("session"))
     kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.CHAT)
-    state = models.CharField(
-        _("state"), max_length=10, choices=[(s.value, s.value) for s in RunState], default=RunState.QUEUED
-    )
+    state = models.CharField(_("state"), max_length=10, choices=RUN_STATES, default=RunState.QUEUED)
     halted_reason = models.CharField(_("halted reason"), max_length=64, blank=True)
     halted_metadata = models.JSONField(_("halted metadata"), default=dict, blank=True)
     request_id = models.CharField(_("request id"), max_length=64)

@@ -12,6 +12,7 @@ from allm_django.core.encode import visible
 from allm_django.core.states import SessionStatus
 from allm_django.models.engine import Engine
 from allm_django.models.fields import Literal
+from allm_django.models.words import SESSION_STATUSES
 
 # Sessions with something to run, in words that find their partial index on every database.
 RUNNING_SESSIONS = models.Q(status=Literal(SessionStatus.RUNNING.value))
@@ -30,9 +31,7 @@ class Session(models.Model):
     title = models.CharField(_("title"), max_length=200, blank=True)
     context = models.JSONField(_("context"), null=True, blank=True)
     allowed_tools = models.JSONField(_("allowed tools"), null=True, blank=True)
-    status = models.CharField(
-        _("status"), max_length=20, choices=[(s.value, s.value) for s in SessionStatus], default=SessionStatus.IDLE
-    )
+    status = models.CharField(_("status"), max_length=20, choices=SESSION_STATUSES, default=SessionStatus.IDLE)
     usage = models.JSONField(_("usage"), default=dict, blank=True)
     archived = models.BooleanField(_("archived"), default=False)
     event_count = models.PositiveBigIntegerField(_("events"), default=0)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -16,6 +16,13 @@ from allm_django.core.types import ToolSpec, check_tool_name
 from allm_django.errors import AllmError
 from allm_django.models.fields import at_field, check_text_list
 
+MOST_APPROVERS = 1  # one decision moves a call; a row that asks for more is refused, not quietly ignored
+FOUR_EYES = _("Nobody decides calls of their own conversations, whatever else they may: someone else has to.")
+QUORUM = _("How many people have to approve a call. Only 1 is possible: the first decision counts.")
+EXPIRY = _(
+    "How long a call waits for a decision, such as 15:00 (minutes), 8:00:00 (hours) or 2 00:00:00 (days); then it ends "
+    "undecided and does not run. Empty: for ever."
+)
 VERBS = ("approve", "edit", "answer", "reject")
 # What makes a new version when it changes: all that a call is offered, shown or judged by.
 VERSIONED = (
@@ -61,7 +68,12 @@ class Tool(models.Model):
     manual = models.BooleanField(_("manual"), default=True, help_text=_("Halt until a person decides."))
     enabled = models.BooleanField(_("enabled"), default=False)
     verbs = models.JSONField(_("verbs"), default=default_verbs, blank=True, help_text=_("What a person may do."))
-    timeout = models.FloatField(_("timeout"), default=30.0, validators=[MinValueValidator(0.001)])
+    timeout = models.FloatField(
+        _("timeout"),
+        default=30.0,
+        validators=[MinValueValidator(0.001)],
+        help_text=_("Seconds that one call may take; then it fails, or its outcome is unknown."),
+    )
     idempotent = models.BooleanField(
         _("idempotent"), default=False, help_text=_("Running it twice has the effect of running it once.")
     )
@@ -69,9 +81,11 @@ class Tool(models.Model):
     approver_groups = models.ManyToManyField(
         Group, blank=True, related_name="+", verbose_name=_("approver groups"), help_text=_("None: all who may decide.")
     )
-    four_eyes = models.BooleanField(_("four eyes"), default=False, help_text=_("The asker may not approve."))
-    quorum = models.PositiveSmallIntegerField(_("quorum"), default=1, validators=[MinValueValidator(1)])
-    expiry = models.DurationField(_("expiry"), null=True, blank=True)
+    four_eyes = models.BooleanField(_("four eyes"), default=False, help_text=FOUR_EYES)
+    quorum = models.PositiveSmallIntegerField(
+        _("quorum"), default=1, validators=[MinValueValidator(1), MaxValueValidator(MOST_APPROVERS)], help_text=QUORUM
+    )
+    expiry = models.DurationField(_("expiry"), null=True, blank=True, help_text=EXPIRY)
     compact = models.BooleanField(_("compact"), default=False)
     summary = models.CharField(_("summary"), max_length=200, blank=True)
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)

@@ -81,7 +81,7 @@ def make_decision(call: ToolCall, who: str = "Kim", verb: str = "approve", reaso
         arguments_before=call.asked_arguments,
         arguments_after=call.arguments,
         reason=reason,
-        outcome="approved",
+        outcome="ready",
         created_at=timezone.now(),
         hmac="0" * 64,
     )

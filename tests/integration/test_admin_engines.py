@@ -154,6 +154,12 @@ def test_the_form_says_what_each_kind_of_model_needs(chief: Client) -> None:
         assert words in page
 
 
+def test_limits_and_rules_are_explained_with_their_units(chief: Client) -> None:
+    page = chief.get(ADD).content.decode()
+    for words in ("US dollars", "in and out together", "while calls wait", "asked after each turn", "ends the run"):
+        assert words in page
+
+
 def test_an_engine_with_sessions_is_not_deleted_and_the_page_says_why(chief: Client) -> None:
     chief.post(ADD, FORM)
     engine = Engine.objects.get()

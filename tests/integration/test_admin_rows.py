@@ -14,7 +14,8 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from allm_django.admin.base import BoundedPaginator, id_range
+from allm_django.admin.base import BoundedPaginator
+from allm_django.admin.search import id_range
 from allm_django.core.states import CallState, Outcome
 from allm_django.models import Event, Message, Session, ToolCall, Worker
 from allm_django.models.call import OPEN_CALLS
@@ -195,6 +196,24 @@ def test_hostile_text_is_inert_and_hidden_characters_are_visible(approver: Clien
         assert "<script>alert" not in page, address
         assert "\u202e" not in page, address
     assert "⟦U+202E⟧" in approver.get(url("session", call.session_id)).content.decode()
+
+
+def test_states_outcomes_and_verbs_are_said_in_words(approver: Client, call: ToolCall) -> None:
+    make_decision(call)
+    for address in (url("decision"), url("session", call.session_id)):
+        assert "approve" in approver.get(address).content.decode()
+    assert "approved, to run" in approver.get(url("decision")).content.decode()
+    for name, words in (("toolcall", "waiting for a decision"), ("run", "calls wait for a decision")):
+        assert words in approver.get(url(name)).content.decode()
+    settled = make_call(call.session, make_tool("other"), {}, state=CallState.SETTLED, outcome=Outcome.INVALID)
+    for address in (url("toolcall"), url("toolcall", settled.pk), url("session", call.session_id)):
+        assert "not run: wrong arguments" in approver.get(address).content.decode()
+
+
+def test_a_session_that_nobody_cancelled_has_no_red_cross(reader: Client, asker: User) -> None:
+    page = reader.get(url("session", make_session(asker).pk)).content.decode()
+    assert "icon-no" not in page
+    assert "Open in the chat" in page
 
 
 def test_a_long_session_is_read_page_by_page(reader: Client, asker: User) -> None:

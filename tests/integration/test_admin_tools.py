@@ -134,6 +134,7 @@ def test_a_path_written_by_sql_is_shown_and_can_not_be_saved_again_but_can_be_sw
         ({"schema": '{"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}'}, "schema", "/$ref"),
         ({"schema": '{"type": "object", "examples": ' + "[" * 900 + "]" * 900 + "}"}, "schema", "deep"),
         ({"schema": "[" * 90_000}, "schema", "deep"),
+        ({"quorum": "2"}, "quorum", "less than or equal to 1"),
         ({"sensitive": "a, a"}, "sensitive", "twice"),
         ({"verbs": ["approve", "run"]}, "verbs", "run"),
         ({"verbs": []}, "verbs", "required"),

@@ -18,6 +18,7 @@ FORGOTTEN_AFTER = timedelta(hours=1)
 def beat(worker: UUID, *, sessions: int, hung_threads: int) -> None:
     """Say that a process is alive; rows long silent are removed."""
     now = clock.now()
+    Worker.objects.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
     Worker.objects.update_or_create(
         pk=worker,
         defaults={"seen_at": now, "sessions": sessions, "hung_threads": hung_threads},
@@ -32,7 +33,6 @@ def beat(worker: UUID, *, sessions: int, hung_threads: int) -> None:
             "hung_threads": hung_threads,
         },
     )
-    Worker.objects.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
 
 
 def leave(worker: UUID) -> None:

@@ -9,11 +9,13 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -118,7 +120,7 @@ def inspect(tell: Teller, approved: Sequence[str] = ()) -> None:
     from allm_django.models import Decision, Session
     from tests.crash.witness import problems_of
 
-    ledger = settings.LEDGER.read_text().split("\n") if settings.LEDGER.exists() else []
+    ledger = read(settings.LEDGER).splitlines()
     for session in Session.objects.all():
         for problem in problems_of(session, ledger):
             tell("problem", f"{session.pk}: {problem}")
@@ -128,14 +130,55 @@ def inspect(tell: Teller, approved: Sequence[str] = ()) -> None:
         tell("problem", f"the approval of {call} was acknowledged and is lost")
 
 
-def start_hanging(tell: Teller, story: dict[str, Any]) -> None:
-    """Start a session and stay, while its handler hangs, until the parent has written a line."""
+def start(tell: Teller, story: dict[str, Any]) -> None:
+    """Start a session for whoever drives it."""
+    from django.conf import settings
+    from django.test import override_settings
+
+    from allm_django import sessions
+
+    with override_settings(ALLM=settings.ALLM | {"DISPATCH": "tests.integration.dispatches.Lost"}):
+        session = sessions.start("desk", user=None, text=json.dumps(story))
+    tell("acknowledged", str(session.pk))
+
+
+def stay(tell: Teller, story: dict[str, Any]) -> None:
+    """Start a session, drive it, tell when it is at work and when nothing is; stop cleanly at SIGUSR1."""
     from allm_django import runtime, sessions
+    from allm_django.runtime.runner import runner
 
     session = sessions.start("desk", user=None, text=json.dumps(story))
     tell("acknowledged", str(session.pk))
-    signal.sigwait({signal.SIGUSR1})
+    at_work(tell, str(session.pk), handler=bool(story["calls"]))
+    idle = False
+    while signal.SIGUSR1 not in signal.sigpending():
+        time.sleep(0.01)
+        if not runner._drives and not idle:
+            idle = True
+            tell("idle")
     runtime.shutdown()
+
+
+def at_work(tell: Teller, session: str, *, handler: bool) -> None:
+    """Tell when a worker is up and the session streams text; or, ``handler``: when a handler of it has begun."""
+    from django.conf import settings
+
+    from allm_django.models import MessageChunk, ToolCall, Worker
+
+    def begun() -> bool:
+        if not handler:
+            return MessageChunk.objects.filter(message__session=session).exists()
+        keys = [call.idempotency_key for call in ToolCall.objects.filter(session=session, state="executing")]
+        return any(key in read(settings.LEDGER) for key in keys)
+
+    while not (Worker.objects.exists() and begun()):
+        time.sleep(0.01)
+    tell("at work")
+
+
+def read(ledger: Path) -> str:
+    """The ledger's text."""
+    return ledger.read_text() if ledger.exists() else ""
 
 
 def cancel(tell: Teller, session: str) -> None:
@@ -146,8 +189,19 @@ def cancel(tell: Teller, session: str) -> None:
     sessions.cancel(get_session(UUID(session)))
 
 
+def look(tell: Teller) -> None:
+    """Tell where the sessions stand."""
+    from allm_django.models import Session
+
+    for session in Session.objects.order_by("created_at"):
+        run = session.runs.latest("created_at")
+        leased = session.lease_owner is not None
+        tell("session", {"id": str(session.pk), "status": session.status, "run": run.state, "leased": leased,
+                         "reason": run.halted_reason})  # fmt: skip
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
-    function.__name__: function for function in (migrate, live, finish, inspect, start_hanging, cancel)
+    function.__name__: function for function in (migrate, live, finish, inspect, start, stay, at_work, cancel, look)
 }
 
 

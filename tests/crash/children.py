@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,24 +19,30 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Children:
-    """One database with its ledger, and the process that forks children which work on it."""
+    """One database with its ledger, and the process that forks children which work on it.
 
-    def __init__(self, folder: Path, database: str = "", *, sweeper: bool = True) -> None:
+    Without ``sweeper`` they drive only what they start; without ``renewal`` they keep a lease for a second and write
+    nothing of their own accord, so that one may be stopped without a lock in its hands.
+    """
+
+    def __init__(self, folder: Path, database: str = "", *, sweeper: bool = True, renewal: bool = True) -> None:
         self.folder = folder
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ALLM_")}
-        environment |= {
+        self.environment = environment | {
             "DJANGO_SETTINGS_MODULE": "tests.crash.settings",
             "ALLM_CRASH_FOLDER": str(folder),
             "ALLM_CRASH_DATABASE": database,
             "ALLM_CRASH_SWEEPER": "1" if sweeper else "0",
+            "ALLM_CRASH_RENEW": "0.2" if renewal else "3600",
         }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.child"],
             cwd=ROOT,
-            env=environment,
+            env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
 
     def begin(self, do: str, **arguments: Any) -> Iterator[list[Any]]:
@@ -58,19 +66,37 @@ class Children:
         assert "failed" not in told, told["failed"][0]
         return told
 
+    def writable(self) -> bool:
+        """Whether nobody holds SQLite's lock for writing."""
+        if self.environment["ALLM_CRASH_DATABASE"]:
+            return True
+        connection = sqlite3.connect(self.folder / "crash.sqlite3", timeout=0.2, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            connection.close()
+        return True
+
     def close(self) -> None:
-        """End the process."""
+        """End the process, and whatever it has forked."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self.process.wait(timeout=30)
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
         self.process.stdout.close()
 
 
 @contextmanager
-def children(folder: Path, database: str = "", *, sweeper: bool = True) -> Iterator[Children]:
+def children(folder: Path, database: str = "", *, sweeper: bool = True, renewal: bool = True) -> Iterator[Children]:
     """Children on that database."""
-    made = Children(folder, database, sweeper=sweeper)
+    made = Children(folder, database, sweeper=sweeper, renewal=renewal)
     try:
         yield made
     finally:

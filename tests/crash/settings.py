@@ -11,7 +11,8 @@ FOLDER = Path(os.environ["ALLM_CRASH_FOLDER"])
 LEDGER = FOLDER / "ledger"
 
 SECRET_KEY = "only for children of tests, and long enough for whoever looks at it"
-INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "allm_django"]
+INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "django.contrib.sessions", "allm_django"]
+ROOT_URLCONF = "allm_django.urls"
 DATABASES = {
     "default": databases.postgres(url)
     if (url := os.environ.get("ALLM_CRASH_DATABASE"))
@@ -23,7 +24,7 @@ ALLM = {
     "TOOL_MODULES": ["tests.crash.tools"],
     "PROVIDERS": {"story": "tests.crash.tools.story"},
     "LEASE_SECONDS": 1.0,
-    "RENEW_SECONDS": 0.2,
+    "RENEW_SECONDS": float(os.environ.get("ALLM_CRASH_RENEW", "0.2")),
     "POLL_SECONDS": 0.1,
     "SWEEP_SECONDS": 0.1,
     "FLUSH_SECONDS": 0.005,

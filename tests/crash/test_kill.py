@@ -66,8 +66,9 @@ def kill_and_finish(killed: Children, database: str, kills: Sequence[Kill]) -> s
 
 
 def one_of_each_point(all_passes: Sequence[Kill]) -> list[Kill]:
-    """A random pass of each point."""
+    """A random pass of each point, in a short story if one has it."""
     mixed = random.sample(all_passes, len(all_passes))
+    mixed.sort(key=lambda kill: kill[0] in SINGLE)
     return list({point: (story, point, number) for story, point, number in mixed}.values())
 
 

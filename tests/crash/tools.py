@@ -67,6 +67,11 @@ def hang_harmless(label: str, ctx: ToolContext) -> str:
     return "came back"
 
 
+def is_there(path: str) -> bool:
+    """Whether there is such a file."""
+    return Path(path).exists()
+
+
 def _until(path: Path) -> None:
     while not path.exists():
         time.sleep(0.005)
@@ -75,7 +80,8 @@ def _until(path: Path) -> None:
 class Story:
     """A model without a memory: calls the tools that the last user's message names, then says that it is done.
 
-    The message is JSON: ``{"calls": [[name, label], …], "pieces": 3, "endless": false}``.
+    The message is JSON: ``{"calls": [[name, label], …], "until": path}``; with ``until`` it speaks until that file
+    is there.
     """
 
     id = "story:once"
@@ -86,7 +92,7 @@ class Story:
         done = any(message.role == "tool" for message in request.messages[place:])
         text = ""
         pieces = 0
-        while pieces < wanted.get("pieces", 3) or wanted.get("endless"):
+        while pieces < 3 or not is_there(wanted.get("until", "/")):
             await asyncio.sleep(0.005)
             pieces += 1
             text += f"piece {pieces} "

@@ -1,4 +1,4 @@
-"""How a session that has something to run finds a worker. Only a wake-up: losing it or getting it twice changes nothing."""
+"""How a session with something to run finds a worker. Only a wake-up: losing or doubling it changes nothing."""
 
 from __future__ import annotations
 

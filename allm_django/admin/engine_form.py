@@ -64,6 +64,7 @@ class EngineForm(ModelForm):
                     choices=[*((word, WORDS[word]) for word in words), *((k, k) for k in registry.function_keys(kind))],
                     required=False,
                     label=old.label,
+                    help_text=old.help_text,
                     initial=words[0],
                 )
 

@@ -14,7 +14,7 @@ from django.core.mail import EmailMessage
 from django.db import transaction
 from django.db.models import Count, Q, Sum
 from django.utils import timezone
-from pydantic import WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 import allm_django as allm
 from project.support.models import HandOver, Order, Refund
@@ -22,9 +22,13 @@ from project.support.models import HandOver, Order, Refund
 MOST = 20
 CENT = Decimal("0.01")
 PAUSE = 0.7  # seconds; the report is slow so that one sees its progress
+# What a card calls an argument; the model reads its description in the docstring.
+OrderNumber = Annotated[int, Field(title="Order")]
 Euros = Annotated[
-    Decimal, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 100000})
-]  # a plain number on the card
+    Decimal,
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 100000}),  # a plain number on the card
+    Field(title="Amount in euros"),
+]
 
 
 def get_order(order_id: int, *, lock: bool = False) -> Order:
@@ -65,7 +69,8 @@ def whole(order: Order) -> dict[str, Any]:
 
 @allm.tool(title="Find orders", idempotent=True)
 def find_orders(
-    customer: str = "", status: Literal["packed", "sent", "delivered", "returned", ""] = ""
+    customer: Annotated[str, Field(title="Customer")] = "",
+    status: Annotated[Literal["packed", "sent", "delivered", "returned", ""], Field(title="Status")] = "",
 ) -> dict[str, Any]:
     """Find orders by the customer's name or e-mail address, by status, or both; newest first, at most 20.
 
@@ -82,7 +87,7 @@ def find_orders(
 
 
 @allm.tool(title="Look up an order", idempotent=True)
-def order_status(order_id: int) -> dict[str, Any]:
+def order_status(order_id: OrderNumber) -> dict[str, Any]:
     """Look up one order: its status, items, dates, what was paid and what was refunded.
 
     Args:
@@ -91,8 +96,15 @@ def order_status(order_id: int) -> dict[str, Any]:
     return whole(get_order(order_id))
 
 
-@allm.tool(title="Refund an order", manual=True, idempotent=False)
-def refund_order(order_id: int, amount: Euros, reason: str, ctx: allm.ToolContext) -> dict[str, Any]:
+@allm.tool(
+    title="Refund an order",
+    manual=True,
+    idempotent=False,
+    metadata={"headline": "Refund {amount} euros on order {order_id}"},
+)
+def refund_order(
+    order_id: OrderNumber, amount: Euros, reason: Annotated[str, Field(title="Reason")], ctx: allm.ToolContext
+) -> dict[str, Any]:
     """Pay money back to the customer of an order, at most what was paid and not yet refunded.
 
     Args:
@@ -112,8 +124,15 @@ def refund_order(order_id: int, amount: Euros, reason: str, ctx: allm.ToolContex
     return {"refund": refund.pk, "order_id": order_id, "amount": str(cents), "left": str(left - cents)}
 
 
-@allm.tool(title="E-mail the customer", manual=True, idempotent=False)
-def send_email(order_id: int, subject: str, body: str) -> dict[str, Any]:
+@allm.tool(
+    title="E-mail the customer",
+    manual=True,
+    idempotent=False,
+    metadata={"headline": "E-mail the customer of order {order_id}: {subject}"},
+)
+def send_email(
+    order_id: OrderNumber, subject: Annotated[str, Field(title="Subject")], body: Annotated[str, Field(title="Text")]
+) -> dict[str, Any]:
     """Send an e-mail to the customer of an order. The address is the one on the order and can't be chosen.
 
     Args:
@@ -126,8 +145,10 @@ def send_email(order_id: int, subject: str, body: str) -> dict[str, Any]:
     return {"sent_to": order.customer.email, "order_id": order_id, "subject": subject}
 
 
-@allm.tool(title="Ask for a delivery day", idempotent=True)
-def ask_delivery_day(order_id: int) -> allm.AskUser | dict[str, Any]:
+@allm.tool(
+    title="Ask for a delivery day", idempotent=True, metadata={"headline": "When should order {order_id} be delivered?"}
+)
+def ask_delivery_day(order_id: OrderNumber) -> allm.AskUser | dict[str, Any]:
     """Ask the person at the desk which day an order should be delivered on; offers the next working days.
 
     Args:
@@ -141,8 +162,8 @@ def ask_delivery_day(order_id: int) -> allm.AskUser | dict[str, Any]:
     return allm.AskUser(f"On which day should order {order_id} reach {order.customer.name}?", options=working[:3])
 
 
-@allm.tool(title="Set the delivery day", idempotent=True)
-def set_delivery_day(order_id: int, day: dt.date) -> dict[str, Any]:
+@allm.tool(title="Set the delivery day", idempotent=True, metadata={"headline": "Promise order {order_id} for {day}"})
+def set_delivery_day(order_id: OrderNumber, day: Annotated[dt.date, Field(title="Day")]) -> dict[str, Any]:
     """Promise a delivery day for an order that has not been sent yet.
 
     Args:
@@ -159,8 +180,14 @@ def set_delivery_day(order_id: int, day: dt.date) -> dict[str, Any]:
     return {"order_id": order_id, "promised_for": day.isoformat()}
 
 
-@allm.tool(title="Hand over to a colleague", idempotent=False)
-def hand_over(note: str, ctx: allm.ToolContext, order_id: int | None = None) -> allm.Halt:
+@allm.tool(
+    title="Hand over to a colleague", idempotent=False, metadata={"headline": "Hand over to a colleague: {note}"}
+)
+def hand_over(
+    note: Annotated[str, Field(title="Note")],
+    ctx: allm.ToolContext,
+    order_id: Annotated[int | None, Field(title="Order")] = None,
+) -> allm.Halt:
     """Hand the case over to a colleague, and end the conversation.
 
     Args:

@@ -199,6 +199,14 @@ def test_the_page_its_files_and_the_admin_answer(demo: Demo) -> None:
         assert admin.http.get(path).status_code == 200, path
 
 
+def test_the_login_page_brings_its_icon_and_styles(demo: Demo) -> None:
+    with httpx.Client(base_url=demo.address, timeout=DEADLINE) as visitor:
+        page = visitor.get("/accounts/login/").text
+        assert 'rel="icon"' in page
+        for path in re.findall(r'href="(/static/[^"]+)"', page):
+            assert visitor.get(path).status_code == 200, path
+
+
 def test_a_taken_port_is_passed_over_and_a_second_start_keeps_everything(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         first = Demo(tmp_path, taken.getsockname()[1])

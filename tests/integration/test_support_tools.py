@@ -12,6 +12,8 @@ from django.core import mail
 from django.utils import timezone
 
 import allm_django as allm
+from allm_django.core.headline import PLACEHOLDER, headline
+from allm_django.tools.registry import registry
 from project.support import demo, tools
 from project.support.models import HandOver, Order, Refund
 
@@ -27,6 +29,25 @@ def rows() -> None:
 def context(**more: Any) -> allm.ToolContext:
     """What a handler is told about its call."""
     return allm.ToolContext(context=None, session_id=None, tool_call=allm.ToolCall("c1", "tool"), **more)
+
+
+def test_every_argument_has_a_title_for_its_card() -> None:
+    for definition in registry.all():
+        if definition.key.startswith("project.support."):
+            for name, schema in definition.schema["properties"].items():
+                assert schema.get("title"), (definition.name, name)
+
+
+def test_a_refunds_card_says_what_will_happen() -> None:
+    definition = tools.refund_order.__allm_tool__  # type: ignore[attr-defined]
+    template = str(definition.metadata["headline"])
+    assert headline(definition.title, {"order_id": 1042, "amount": 49}, template) == "Refund 49 euros on order 1042"
+
+
+def test_headlines_name_only_arguments_that_are_always_there() -> None:
+    for definition in registry.all():
+        needed = PLACEHOLDER.findall(str(definition.metadata.get("headline", "")))
+        assert set(needed) <= set(definition.schema.get("required", ())), definition.name
 
 
 def test_an_order_is_looked_up_whole() -> None:

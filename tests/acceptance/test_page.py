@@ -273,3 +273,33 @@ def test_hashed_static_files_work(visit: Visit, own_site: Callable[..., Site], s
     assert [url for url in missing if "favicon" not in url] == []
     assert any(hashed)
     assert all(hashed) == (static == "modules")
+
+
+def test_doubled_overlapping_and_early_news_change_nothing_and_a_gap_is_noticed(visit: Visit) -> None:
+    ann = visit("ann")
+    ann.open()
+    assert ann.page.evaluate(FOLD) == {
+        "text": "Grüße 👋 an alle",
+        "answers": [True, True, True, False, True, False, True],
+        "cursor": {"type": "hello", "event": 3, "message": "m", "offset": 15},
+        "late": "Grüße 👋 an alle!",
+    }
+
+
+FOLD = """async () => {
+    const { Store } = await import("/static/allm_django/chat/store.js");
+    const store = new Store();
+    const message = {id: "m", position: 0, role: "assistant", text: "", streaming: true};
+    const event = (n, message) => ({type: "event", n, session: {}, messages: message ? [message] : [], calls: []});
+    const text = (offset, text) => ({type: "text", message: "m", offset, text});
+    store.load({session: {id: "s", status: "running"}, messages: [], calls: [], older: false, event: 1});
+    const frames = [
+        event(2, message), text(0, "Grüße 👋"), text(0, "Grüße 👋"), text(20, "zu früh"),
+        text(6, "👋 an alle"), event(4), event(3, message),
+    ];
+    const answers = frames.map((frame) => store.apply(frame));
+    const seen = {answers, text: store.messages.get("m").text, cursor: store.cursor()};
+    store.apply(event(4, {...message, text: "Grüße 👋 an alle!", streaming: false}));
+    store.apply(text(15, " mehr"));
+    return {...seen, late: store.messages.get("m").text};
+}"""

@@ -2,9 +2,10 @@
 
 import { Act, ApiError } from "./api.js";
 import { Arguments } from "./arguments.js";
+import { BOXES } from "./boxes.js";
 import { button, fill, h, icon, keyButton, visible } from "./dom.js";
 import { copyText } from "./markdown.js";
-import { brief, parse } from "./json.js";
+import { brief } from "./json.js";
 import { isOpen } from "./store.js";
 import { look, settledBy } from "./state.js";
 import { fullTime, since, t } from "./words.js";
@@ -163,9 +164,7 @@ export class Card {
   }
 
   #open(which) {
-    const box = { reject: reasonBox, retry: retryBox, answer: answerBox, done: doneBox, question: questionBox }[which];
-    this.#box = box((verb, fields) => this.#decide(verb, fields), () => this.#closeBox());
-    this.#box.which = which;
+    this.#box = BOXES[which]((verb, fields) => this.#decide(verb, fields), () => this.#closeBox());
     fill(this.#parts.box, this.#box.element);
     this.#parts.verbs.hidden = which !== "question"; // one row of buttons at a time
     if (which !== "question") this.#box.field.focus();
@@ -180,8 +179,9 @@ export class Card {
 
   #key(event) {
     if (event.target !== this.element || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (!/^[aer]$/i.test(event.key)) return;
     const control = this.element.querySelector(`[aria-keyshortcuts="${event.key.toLowerCase()}"]`);
-    if (!/^[aer]$/i.test(event.key) || !control) return;
+    if (!control || control.closest("[hidden]")) return;
     event.preventDefault();
     control.click();
   }
@@ -239,6 +239,7 @@ export class Card {
     this.#arguments?.reset();
     this.#box = null;
     this.#kept = "";
+    this.#parts.verbs.hidden = false;
     fill(this.#parts.box);
     this.#parts.verbs.hidden = false;
   }
@@ -256,54 +257,6 @@ function attributeAll(element, busy) {
   for (const control of element.querySelectorAll(".card-verbs button, .card-box button")) control.disabled = busy;
   if (busy) element.setAttribute("aria-busy", "true");
   else element.removeAttribute("aria-busy");
-}
-
-let boxes = 0;
-
-/** A text field with a label, a hint and buttons: {element, field}. */
-function box(label, hint, buttons, cancel) {
-  boxes += 1;
-  const id = `box-${boxes}`;
-  const field = h("textarea", { id, rows: 2, dir: "auto", "aria-describedby": hint ? `${id}-hint` : null });
-  const cancelButton = cancel ? button(t("cancel"), { class: "verb", on: { click: cancel } }) : null;
-  const element = h(
-    "div",
-    { class: "box", on: { keydown: (event) => event.key === "Escape" && cancel?.() } },
-    h("label", { for: id }, label),
-    hint ? h("p", { class: "hint", id: `${id}-hint` }, hint) : null,
-    field,
-    h("div", { class: "card-verbs" }, buttons(field), cancelButton),
-  );
-  return { element, field };
-}
-
-const act = (label, tone, press) => button(label, { class: `verb ${tone}`, on: { click: press } });
-
-const reasonBox = (decide, cancel) =>
-  box(t("reason"), t("reason_hint"), (field) => act(t("reject_now"), "danger-primary", () => decide("reject", { reason: field.value.trim() })), cancel);
-
-const retryBox = (decide, cancel) =>
-  box(t("reason"), t("retry_hint"), (field) => act(t("retry_now"), "primary", () => decide("retry", { reason: field.value.trim() })), cancel);
-
-const answerBox = (decide, cancel) => box(t("answer_label"), t("answer_hint"), (field) => answerButtons(field, decide, t("answer_now")), cancel);
-
-const doneBox = (decide, cancel) => box(t("done_label"), t("done_hint"), (field) => answerButtons(field, decide, t("done_now")), cancel);
-
-const questionBox = (decide) =>
-  box(t("own_answer"), "", (field) => act(t("answer_now"), "primary", () => field.value.trim() && decide("answer", { value: field.value.trim() })), null);
-
-/** Send as text; or as JSON when what stands there is an object, a list, a number or the like. */
-function answerButtons(field, decide, label) {
-  const asJson = act(t("answer_as_json"), "", () => decide("answer", { value: parse(field.value) }));
-  asJson.hidden = true;
-  field.addEventListener("input", () => {
-    try {
-      asJson.hidden = typeof parse(field.value) === "string";
-    } catch {
-      asJson.hidden = true;
-    }
-  });
-  return [act(label, "primary", () => decide("answer", { value: field.value })), asJson];
 }
 
 /** One line about a settled call: who, what, when. */

@@ -117,6 +117,7 @@ def request_cancel(session_id: uuid.UUID, *, user: Any = None, key: str | None =
             tx.tell(EventKind.CANCEL_REQUESTED, session=True)
             held = tx.session.lease_until is not None and tx.session.lease_until > tx.db_now
             if tx.run.state == RunState.WAITING or not held:
+                tx.session.lease_owner, tx.session.lease_until = None, None  # who only stood still writes no more
                 mend_messages(tx)
                 close_open_calls(tx, Outcome.CANCELLED)
                 end_if_closed(tx)

@@ -139,6 +139,25 @@ class TestWithoutAWorker:
             )
         assert sessions.wait(session).status == "completed"
 
+    def test_a_cancel_leaves_what_had_started_to_who_takes_over(self) -> None:
+        def act() -> str:
+            """Act."""
+            return "done"
+
+        with tool(act):
+            session = queued()
+            lease, known = claimed(session), Known(asks=False)
+            begun = turns.begin_step(lease, known, nudge=False)
+            finished = Finished(calls=(raw_call("act"),))
+            turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
+            turns.start_call(lease, known, "c1", lambda _: "")
+            run_out(session)
+            sessions.cancel(session)
+            with pytest.raises(LeaseLostError):
+                turns.load(lease, known)
+            claimed(session)
+            assert session.calls.get().state == CallState.UNKNOWN
+
     @pytest.mark.parametrize("idempotent", [True, False])
     def test_who_takes_over_breaks_off_the_answer_and_settles_what_had_started(self, idempotent: bool) -> None:
         def act() -> str:

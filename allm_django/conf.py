@@ -30,7 +30,6 @@ class Conf:
     ACCESS: str = "allm_django.access.Access"
     DISPATCH: str = "allm_django.runtime.dispatch.inprocess.InProcess"
     MAX_TURNS: int = DEFAULT_MAX_TURNS
-    TOOL_TIMEOUT: float = 30.0
     MAX_PARALLEL: int = 8
     HANDLER_THREADS: int = 16
     HANDLER_SPARE_THREADS: int = 16

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from django.db import connection, connections
 
 from allm_django import checks as ours
 from allm_django import discovery, tool_checks
+from allm_django.conf import Conf
 from allm_django.models import Tool
 from allm_django.tools.registry import Registry, registry
 from tests.integration.admin_rows import LOOKUP, REFUND, make_tool
 
 pytestmark = pytest.mark.django_db  # Django's own checks may look at the database
-DOCS = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "checks.md"
+SETTINGS = DOCS.with_name("settings.md")
 ON_SQLITE = pytest.mark.skipif(connection.vendor != "sqlite", reason="about SQLite")
 
 
@@ -250,6 +253,22 @@ def test_the_redis_layer_that_drops_idle_sockets_is_a_warning(
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend, "CONFIG": config}}
     monkeypatch.setattr(ours, "version", lambda name: f"{major}.1.0")
     assert found(ours.check_channel_layer()) == ids
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `(.+?)` \| (.+?) \| (.+?) \|$", SETTINGS.read_text(), flags=re.M)
+    fresh = Conf()
+    assert {name: default for name, default, _unit, _meaning in rows} == {
+        field.name: repr(getattr(fresh, field.name)) for field in fields(Conf)
+    }
+
+
+def test_every_document_is_linked_from_the_index() -> None:
+    index = (DOCS.parents[1] / "index.md").read_text()
+    linked = {(DOCS.parents[1] / link).resolve() for link in re.findall(r"\]\(([^)#]+)\)", index)}
+    assert all(path.exists() for path in linked)
+    written = {path for path in DOCS.parents[1].rglob("*.md") if path.name != "index.md"}
+    assert written <= linked
 
 
 def test_every_check_is_documented() -> None:

@@ -155,15 +155,24 @@ print("KEY", store.session_key)
             assert answer.status == 200
 
 
+def write_the_tutorials_files(folder: Path) -> None:
+    """All lines that the tutorial tells to write, its login page for people who are not staff among them."""
+    names = ["mysite/settings.py", "mysite/urls.py", "mysite/asgi.py", "shop/tools.py", "shop/script.py"]
+    text = (ROOT / "docs/tutorial.md").read_text()
+    ends = ["mysite/settings.py", "mysite/settings.py", "mysite/urls.py"]
+    for name, lines in zip([*names, *ends], BLOCK.findall(text), strict=True):
+        with (folder / name).open("a") as file:
+            file.write(lines)
+    [page] = re.findall(r"```html\n(.*?)```", text, re.S)
+    (folder / "templates/registration").mkdir(parents=True)
+    (folder / "templates/registration/login.html").write_text(page)
+
+
 def test_the_tutorial_leads_to_a_call_that_waits_and_then_runs(wheel: Path, tmp_path: Path) -> None:
     run(tmp_path, sys.executable, "-m", "zipfile", "-e", wheel, "installed")
     run(tmp_path, sys.executable, "-m", "django", "startproject", "mysite", ".")
     run(tmp_path, sys.executable, "manage.py", "startapp", "shop")
-    names = ["mysite/settings.py", "mysite/urls.py", "mysite/asgi.py", "shop/tools.py", "shop/script.py"]
-    blocks = BLOCK.findall((ROOT / "docs/tutorial.md").read_text())
-    for name, lines in zip([*names, "mysite/settings.py"], blocks, strict=True):
-        with (tmp_path / name).open("a") as file:
-            file.write(lines)
+    write_the_tutorials_files(tmp_path)
     code = """
 from django.core.management import call_command
 call_command("check", fail_level="WARNING")
@@ -181,7 +190,28 @@ assert session.status == "awaiting_tools" and ORDERS[1] == "paid", (session.stat
 sessions.approve(open_calls(session)[0], by=user)
 session = sessions.wait(session, timeout=60)
 print(session.status, ORDERS[1], session.messages.last().text)
+from django.contrib.auth.models import Permission
+from django.test import Client
+guest = get_user_model().objects.create_user("guest", "", "guest")
+guest.user_permissions.add(Permission.objects.get(codename="chat"))
+visitor = Client(SERVER_NAME="localhost")
+address = visitor.get("/assistant/").url
+page = visitor.get(address)
+assert page.status_code == 200 and b"csrfmiddlewaretoken" in page.content
+answer = visitor.post(address, {"username": "guest", "password": "guest", "next": "/assistant/"}, follow=True)
+assert (answer.status_code, answer.redirect_chain) == (200, [("/assistant/", 302)]), answer.redirect_chain
 """
     assert "completed cancelled Order 1 is cancelled." in run(
         tmp_path, sys.executable, "manage.py", "shell", "-c", code
     )
+
+
+def test_the_how_tos_example_of_a_test_passes(wheel: Path, tmp_path: Path) -> None:
+    run(tmp_path, sys.executable, "-m", "zipfile", "-e", wheel, "installed")
+    run(tmp_path, sys.executable, "-m", "django", "startproject", "mysite", ".")
+    run(tmp_path, sys.executable, "manage.py", "startapp", "shop")
+    write_the_tutorials_files(tmp_path)
+    example = BLOCK.findall((ROOT / "docs/how-to.md").read_text().split("## Test your tools")[1])[0]
+    (tmp_path / "shop/tests.py").write_text(example)
+    said = run(tmp_path, sys.executable, "manage.py", "test", "shop")
+    assert "Ran 2 tests" in said

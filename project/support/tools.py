@@ -23,7 +23,7 @@ MOST = 20
 CENT = Decimal("0.01")
 PAUSE = 0.7  # seconds; the report is slow so that one sees its progress
 # What a card calls an argument; the model reads its description in the docstring.
-OrderNumber = Annotated[int, Field(title="Order")]
+OrderNumber = Annotated[int, Field(title="Order", ge=1000, le=9999)]  # so nobody is asked about one that can't be
 Euros = Annotated[
     Decimal,
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 100000}),  # a plain number on the card
@@ -186,7 +186,7 @@ def set_delivery_day(order_id: OrderNumber, day: Annotated[dt.date, Field(title=
 def hand_over(
     note: Annotated[str, Field(title="Note")],
     ctx: allm.ToolContext,
-    order_id: Annotated[int | None, Field(title="Order")] = None,
+    order_id: Annotated[int | None, Field(title="Order", ge=1000, le=9999)] = None,
 ) -> allm.Halt:
     """Hand the case over to a colleague, and end the conversation.
 

@@ -109,6 +109,7 @@ _CALLS = {
     "decided_reject": _("{name} rejected it"),
     "decided_answer": _("{name} gave the result by hand"),
     "decided_retry": _("{name} had it run again"),
+    "form_invalid": _("Mend the marked fields first."),
     "arguments_unreadable": _("The model's arguments are not valid JSON. This is what it wrote:"),
     "edited_before": _("A person changed what the model asked for:"),
     "nothing": _("nothing"),

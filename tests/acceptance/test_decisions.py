@@ -54,6 +54,15 @@ def test_edited_arguments_run_and_the_model_is_told(visit: Visit) -> None:
     expect(sam.find(".call-details .changes")).to_contain_text("49.5 → 20")
 
 
+def test_one_click_approves_what_is_still_being_typed(visit: Visit) -> None:
+    sam = visit("sam")
+    sam.ask("refund please")
+    sam.card().locator("input[type=number]").fill("21")
+    expect(sam.button("Approve: ")).to_have_count(0)
+    sam.button("Edit and approve").click()
+    sam.sees('"refunded":21')
+
+
 def test_raw_json_edits_the_same_draft_and_wrong_json_can_not_be_sent(visit: Visit) -> None:
     sam = visit("sam")
     sam.ask("refund please")

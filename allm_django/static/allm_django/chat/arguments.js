@@ -17,6 +17,7 @@ export class Arguments {
   #raw = null;
   #invalid = "";
   #closed = false;
+  #typing = false; // in a field of the form, which tells of it only when it is left
   #wasChanged = false;
   #views = h("div", { class: "views", role: "group", "aria-label": t("view_as") });
   #body = h("div", { class: "arguments-body" });
@@ -29,6 +30,8 @@ export class Arguments {
     this.#schema = card.schema ?? {};
     this.#editable = editable;
     this.#onChange = onChange;
+    this.#body.addEventListener("input", () => this.#types(Boolean(this.#form)));
+    this.#body.addEventListener("focusout", () => this.#types(false));
     if (card.arguments === null) this.#unreadable(card);
     else this.#show("form");
     if (card.edited) this.element.append(editedBefore(card));
@@ -48,12 +51,12 @@ export class Arguments {
   }
 
   changed() {
-    return Boolean(this.#invalid) || !same(this.#asked, this.#draft);
+    return this.#typing || Boolean(this.#invalid) || !same(this.#asked, this.#draft);
   }
 
   /** Why the draft can't be sent, or "". */
   problem() {
-    return this.#invalid;
+    return this.#invalid || (this.#form?.errors().length ? t("form_invalid") : "");
   }
 
   reset() {
@@ -140,6 +143,11 @@ export class Arguments {
     }
     error.textContent = this.#invalid;
     this.#mark();
+    this.#changedNow();
+  }
+
+  #types(typing) {
+    this.#typing = typing;
     this.#changedNow();
   }
 

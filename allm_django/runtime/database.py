@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.db import close_old_connections, connections
+from django.db import connections
 
 T = TypeVar("T")
 Job = tuple[asyncio.Future[Any], asyncio.AbstractEventLoop, Callable[..., Any], tuple[Any, ...]]
@@ -43,7 +43,7 @@ class DatabaseThreads:
         while (job := self._jobs.get()) is not None:
             future, loop, function, args = job
             try:
-                close_old_connections()
+                look_after_connections()
                 outcome, failed = function(*args), False
             except BaseException as error:
                 outcome, failed = error, True
@@ -54,6 +54,19 @@ class DatabaseThreads:
                     raise
             del job, future, outcome
         connections.close_all()
+
+
+def look_after_connections() -> None:
+    """Close this thread's connections that are broken or too old; before each job.
+
+    ``CONN_MAX_AGE`` 0, Django's default, would mean a new connection for each transaction: here it means to keep it,
+    unless a pool hands them out.
+    """
+    for connection in connections.all(initialized_only=True):
+        options = connection.settings_dict
+        if options["CONN_MAX_AGE"] == 0 and not options["OPTIONS"].get("pool"):
+            connection.close_at = None
+        connection.close_if_unusable_or_obsolete()
 
 
 def _tell(future: asyncio.Future[Any], outcome: Any, failed: bool) -> None:

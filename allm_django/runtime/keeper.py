@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connections
+from django.db import connections
 
 from allm_django.conf import conf
+from allm_django.runtime.database import look_after_connections
 from allm_django.store import leases, workers
 
 logger = logging.getLogger("allm_django.runtime")
@@ -54,7 +55,7 @@ class Keeper:
         while not self._stop.is_set():
             now = time.monotonic()
             try:
-                close_old_connections()
+                look_after_connections()
                 self._attend()
                 if now >= next_renewal:
                     self._renew()

@@ -32,9 +32,12 @@ def session_topic(session_id: UUID | str) -> str:
     return f"session:{session_id}"
 
 
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def encode(frame: Mapping[str, Any]) -> str:
     """``frame`` as compact JSON text."""
-    return json.dumps(frame, ensure_ascii=False, separators=(",", ":"))
+    return _encoder.encode(frame)
 
 
 def event_frame(

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 
 from allm_django.conf import conf
+from allm_django.core.encode import to_text
 from allm_django.core.types import JSONObject
 from allm_django.loop.points import at
 from allm_django.models import Event, Message, ToolCall
@@ -30,6 +31,7 @@ class _Pending:
     """Text of one message that is not stored yet, and how much was (code points)."""
 
     lease: Lease
+    topic: str
     offset: int = 0
     pieces: list[str] = field(default_factory=list)
 
@@ -43,13 +45,15 @@ class LiveStream:
         self._texts: dict[UUID, _Pending] = {}
         self._progress: dict[UUID, tuple[Lease, JSONObject]] = {}
         self._flushing = False
+        self._flushed_at = 0.0
+        self._unstored: list[Chunk] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     def text(self, lease: Lease, message: Message, text: str) -> None:
         """A piece of a streaming message."""
         pending = self._texts.get(message.id)
         if pending is None:
-            pending = self._texts[message.id] = _Pending(lease)
+            pending = self._texts[message.id] = _Pending(lease, session_topic(lease.session_id))
         pending.pieces.append(text)
         self._schedule()
 
@@ -85,46 +89,51 @@ class LiveStream:
     def _schedule(self) -> None:
         if not self._flushing:
             self._flushing = True
-            self._loop.call_later(conf().FLUSH_SECONDS, self._flush_soon)
+            self._loop.call_at(max(self._flushed_at + conf().FLUSH_SECONDS, self._loop.time()), self._flush_soon)
 
     def _flush_soon(self) -> None:
+        self._flushed_at = self._loop.time()
         self.keep(self._loop.create_task(self._flush()))
 
     async def _flush(self) -> None:
         """Store and publish all that was gathered; one transaction, so the tick grows longer under load by itself."""
-        chunks = [self._take(message_id, pending) for message_id, pending in self._texts.items() if pending.pieces]
+        fresh = [self._take(message_id, pending) for message_id, pending in self._texts.items() if pending.pieces]
+        chunks = [*self._unstored, *fresh]
         progress, self._progress = self._progress, {}
         rows = [(lease, call_id, state) for call_id, (lease, state) in progress.items()]
         try:
-            stored = await at("flush", self._run(write_chunks, chunks, rows))
-            hub.publish(_batch(stored, rows))
+            stored = await at("flush", self._run(write_chunks, chunks, rows, self._texts.__contains__))
+            self._unstored = []
+            hub.publish(self._batch(stored, rows))
         except DatabaseError:
-            # The text is still in the journal and lands on the message's row; the page has it from there.
-            logger.warning("Streaming text could not be stored.", exc_info=True)
+            logger.warning("Streaming text could not be stored; it is tried again.", exc_info=True)
+            self._unstored = [chunk for chunk in chunks if chunk.message_id in self._texts]
         finally:
             self._flushing = False
-            if self._progress or any(pending.pieces for pending in self._texts.values()):
+            if self._unstored or self._progress or any(pending.pieces for pending in self._texts.values()):
                 self._schedule()
 
     def _take(self, message_id: UUID, pending: _Pending) -> Chunk:
-        text = "".join(pending.pieces)
+        text = to_text("".join(pending.pieces))
         chunk = Chunk(pending.lease, message_id, pending.offset, text)
         pending.offset += len(text)
         pending.pieces.clear()
         return chunk
 
-
-def _batch(chunks: Sequence[Chunk], progress: Sequence[tuple[Lease, UUID, JSONObject]]) -> dict[str, list[News]]:
-    batch: dict[str, list[News]] = {}
-    for chunk in chunks:
-        topic = session_topic(chunk.lease.session_id)
-        if hub.has(topic):
-            batch.setdefault(topic, []).append(text_news(chunk.message_id, chunk.offset, chunk.text))
-    for lease, call_id, state in progress:
-        topic = session_topic(lease.session_id)
-        if hub.has(topic):
-            batch.setdefault(topic, []).append(progress_news(call_id, state["fraction"], state["text"]))
-    return batch
+    def _batch(
+        self, chunks: Sequence[Chunk], progress: Sequence[tuple[Lease, UUID, JSONObject]]
+    ) -> dict[str, list[News]]:
+        """The news for those who listen here, by topic."""
+        batch: dict[str, list[News]] = {}
+        for chunk in chunks:
+            pending = self._texts.get(chunk.message_id)  # None: its whole text has been told meanwhile
+            if pending is not None and hub.has(pending.topic):
+                batch.setdefault(pending.topic, []).append(text_news(chunk.message_id, chunk.offset, chunk.text))
+        for lease, call_id, state in progress:
+            topic = session_topic(lease.session_id)
+            if hub.has(topic):
+                batch.setdefault(topic, []).append(progress_news(call_id, state["fraction"], state["text"]))
+        return batch
 
 
 def publish_events(session_id: UUID, events: Sequence[Event], inbox: bool) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from allm_django.core.decide import HaltRun, Snapshot
-from allm_django.core.encode import to_text
 from allm_django.core.settle import Settlement
 from allm_django.core.types import Message as Neutral
 from allm_django.core.types import ModelRequest, ToolCall
@@ -87,7 +86,7 @@ class DatabaseJournal:
     def note_delta(self, delta: Delta) -> None:
         """Pass visible text on to those who watch."""
         if type(delta) is TextDelta and self._message is not None:
-            self._live.text(self.lease, self._message, to_text(delta.text))
+            self._live.text(self.lease, self._message, delta.text)
 
     async def complete_message(self, finished: Finished) -> None:
         """Record the whole answer and its calls."""

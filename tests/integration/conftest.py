@@ -19,10 +19,11 @@ from tests.integration.driving import until
 def running(transactional_db: None, settings: Any) -> Iterator[None]:
     """The runner of this process, quick to notice things; stopped afterwards, with all its threads."""
     settings.ALLM = {"POLL_SECONDS": 0.05, "RENEW_SECONDS": 0.05, "SWEEP_SECONDS": 0.05, "CANCEL_GRACE_SECONDS": 0.2}
+    before = set(threading.enumerate())
     yield
     points.hook = None
     runtime.shutdown()
-    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("allm-")])
+    until(lambda: not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("allm-")])
 
 
 @pytest.fixture

@@ -319,3 +319,15 @@ def test_a_worker_tells_that_it_is_alive(settings: Any) -> None:
     before = row.seen_at
     until(lambda: Worker.objects.get().seen_at > before)
     assert row.sessions == 0
+
+
+@pytest.mark.usefixtures("lost_wakes")
+def test_chunks_whose_commit_went_unheard_are_stored_once() -> None:
+    session = queued()
+    lease = claimed(session)
+    message = turns.begin_step(lease, Known(asks=False), nudge=False).message
+    first, second = Chunk(lease, message.pk, 0, "zwölf "), Chunk(lease, message.pk, 6, "Uhr")
+    assert write_chunks([first]) == [first]
+    assert write_chunks([first, second]) == [first, second]
+    assert list(message.chunks.order_by("offset").values_list("offset", "text")) == [(0, "zwölf "), (6, "Uhr")]
+    assert write_chunks([Chunk(lease, message.pk, 9, "!")], streaming=lambda _: False) == []

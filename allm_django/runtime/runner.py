@@ -164,6 +164,7 @@ class Runner:
             driver.stop()
         if self._drives:
             await asyncio.wait(list(self._drives.values()))
+        await self._live.close()
         await self._loop.shutdown_asyncgens()  # closes the providers' connections, which live as long as their loop
 
     # -- the keeper's questions ------------------------------------------------------------------------------------

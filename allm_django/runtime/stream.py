@@ -48,6 +48,8 @@ class LiveStream:
         self._flushed_at = 0.0
         self._unstored: list[Chunk] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def text(self, lease: Lease, message: Message, text: str) -> None:
         """A piece of a streaming message."""
@@ -82,14 +84,25 @@ class LiveStream:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def close(self) -> None:
+        """Gather no more, and end what is done on the side: all that counts is on its rows by now."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def _note_progress(self, lease: Lease, call_id: UUID, state: JSONObject) -> None:
         self._progress[call_id] = (lease, state)
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._flushing:
+        if not self._flushing and not self._closed:
             self._flushing = True
-            self._loop.call_at(max(self._flushed_at + conf().FLUSH_SECONDS, self._loop.time()), self._flush_soon)
+            due = max(self._flushed_at + conf().FLUSH_SECONDS, self._loop.time())
+            self._timer = self._loop.call_at(due, self._flush_soon)
 
     def _flush_soon(self) -> None:
         self._flushed_at = self._loop.time()

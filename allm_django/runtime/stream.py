@@ -89,6 +89,7 @@ class LiveStream:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        await asyncio.sleep(0)  # lets what was just made begin, so that it can be cancelled in good order
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from django.core import checks
@@ -164,9 +163,11 @@ def check_channel_layer(**kwargs: Any) -> list[CheckMessage]:
 
 
 def _redis_major() -> int:
+    from importlib import metadata  # it brings a dozen modules, and few projects come here
+
     try:
-        return int(version("redis").split(".")[0])
-    except PackageNotFoundError:
+        return int(metadata.version("redis").split(".")[0])
+    except metadata.PackageNotFoundError:
         return 0
 
 

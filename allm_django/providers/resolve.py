@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from allm_django.errors import ConfigurationError
 from allm_django.providers.base import Model
 from allm_django.providers.pydantic_ai import Kind, PydanticAIModel, missing_extra
-from allm_django.providers.scripted import find_scripted
 
 BASE_URL_ENV = "ALLM_BASE_URL"
 
@@ -95,6 +94,8 @@ def _real(id: str, kind: Kind, keys: Mapping[str, str], base_url: str | None, ap
 
 
 def _scripted(id: str) -> Model:
+    from allm_django.providers.scripted import find_scripted  # not at every start of Django
+
     found = find_scripted(id)
     if found is None:
         raise ConfigurationError(f"model: there is no scripted model {id!r} in this process (any more).", field="model")

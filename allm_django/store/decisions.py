@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from allm_django.core.encode import to_json
-from allm_django.core.events import EventKind
+from allm_django.core.kinds import EventKind
 from allm_django.core.policy import check_arguments
 from allm_django.core.schema import parse_arguments
 from allm_django.core.settle import Settlement, settle_answered, settle_rejected

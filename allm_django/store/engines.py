@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 from allm_django.conf import provider_factories
 from allm_django.errors import ConfigurationError, InvalidInputError, MissingExtraError, StateError
 from allm_django.models import Engine, Tool
-from allm_django.providers.resolve import resolve_model
 from allm_django.store.writing import alias
 from allm_django.tools.registry import FunctionKind, registry
 
@@ -77,6 +76,8 @@ def check_model(engine: Engine) -> None:
     """
     if engine.model.startswith("scripted:"):
         return  # lives in one process only, so it can't be looked up here
+    from allm_django.providers.resolve import resolve_model  # not at every start of Django
+
     try:
         resolve_model(engine.model, base_url=engine.base_url or None, registry=provider_factories())
     except MissingExtraError:

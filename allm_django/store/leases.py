@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from allm_django.conf import conf
 from allm_django.core.encode import to_text
-from allm_django.core.events import EventKind
+from allm_django.core.kinds import EventKind
 from allm_django.core.settle import after_crash
 from allm_django.core.states import CallState, RunState
 from allm_django.models import Message, MessageChunk, Session, ToolCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from allm_django.core.events import EventKind
+from allm_django.core.kinds import EventKind
 from allm_django.core.settle import NOT_AGAIN, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome, RunState, check_run_transition
 from allm_django.models import Engine, Message, Run, ToolCall

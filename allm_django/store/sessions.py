@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from allm_django.core.encode import to_json
-from allm_django.core.events import EventKind
+from allm_django.core.kinds import EventKind
 from allm_django.core.settle import settle_answered
 from allm_django.core.states import CallState, HaltedReason, Outcome, RunState
 from allm_django.errors import AwaitingDecisionError, InvalidInputError, NotFoundError, SessionBusyError, StateError

@@ -8,8 +8,8 @@ from typing import Any
 
 from allm_django.core.decide import HaltRun, Snapshot, next_action
 from allm_django.core.encode import to_json, to_text
-from allm_django.core.events import EventKind
 from allm_django.core.history import NUDGE
+from allm_django.core.kinds import EventKind
 from allm_django.core.settle import NO_ENGINE, Settlement, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.types import JSONObject, ModelRequest, Usage

@@ -14,7 +14,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils.functional import cached_property
 
-from allm_django.core.events import EventKind
+from allm_django.core.kinds import EventKind
 from allm_django.core.states import OPEN_STATES, CallState, RunState, session_status
 from allm_django.core.types import JSONObject
 from allm_django.errors import LeaseLostError, NotFoundError

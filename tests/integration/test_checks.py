@@ -251,7 +251,7 @@ def test_the_redis_layer_that_drops_idle_sockets_is_a_warning(
     settings: Any, monkeypatch: pytest.MonkeyPatch, backend: str, config: dict[str, Any], major: int, ids: list[str]
 ) -> None:
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend, "CONFIG": config}}
-    monkeypatch.setattr(ours, "version", lambda name: f"{major}.1.0")
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"{major}.1.0")
     assert found(ours.check_channel_layer()) == ids
 
 

@@ -43,13 +43,14 @@ class Runner:
         self._drivers: dict[UUID, Driver] = {}
         self._again: set[UUID] = set()
         self._stopping = False
+        self._closing = 0  # the process that is stopping its runner: nothing may start another beside it
 
     def ensure_started(self) -> None:
-        """Start the loop's thread and the keeper, once a process."""
-        if self._pid == os.getpid():
+        """Start the loop's thread and the keeper, once a process; nothing while it is being stopped."""
+        if os.getpid() in (self._pid, self._closing):
             return
         with self._lock:
-            if self._pid == os.getpid():
+            if os.getpid() in (self._pid, self._closing):
                 return
             self.worker_id = uuid.uuid4()
             self._drives, self._leases, self._drivers, self._again, self._stopping = {}, {}, {}, set(), False
@@ -72,14 +73,21 @@ class Runner:
     def wake(self, session_id: UUID) -> None:
         """There may be something to run in this session. Losing it or hearing it twice changes nothing."""
         self.ensure_started()
-        self._soon(self._wake, session_id)
+        if self.running:  # else the sweeper of another process finds the session
+            self._soon(self._wake, session_id)
 
     def shutdown(self, timeout: float = 10.0) -> None:
         """Stop cleanly: no new work, answers are broken off, leases given back, within ``timeout`` seconds."""
         with self._lock:
             if not self.running:
                 return
-            self._pid = 0
+            self._closing, self._pid = self._pid, 0
+        try:
+            self._close(timeout)
+        finally:
+            self._closing = 0
+
+    def _close(self, timeout: float) -> None:
         atexit.unregister(self.shutdown)
         self._keeper.close(timeout)
         future = asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)

@@ -175,7 +175,7 @@ def test_a_call_that_outlives_a_cancel_is_unknown_and_what_it_gives_is_kept(gate
         row = call_of(session, "unknown")
         assert sessions.wait(session).status == "awaiting_tools"
         gate.set()
-        until(lambda: session.calls.exclude(late_result=None).exists())
+        until(lambda: session.calls.filter(late_result__isnull=False).exists())
         row.refresh_from_db()
         assert (row.state, row.late_result["message"]) == ("unknown", "paid after all")
         sessions.answer(row, by=None, value="It was paid.")
@@ -215,3 +215,17 @@ def test_the_async_twins_do_the_same() -> None:
 
     with tool(pay, manual=True):
         asyncio.run(_walk())
+
+
+def test_a_wake_up_that_comes_while_the_runner_stops_starts_no_other_one(gate: threading.Event) -> None:
+    session = session_of(ScriptedModel([hold(gate), say("Hello.")]))
+    until(lambda: session.messages.filter(complete=False).exists())
+    stop = threading.Thread(target=runtime.shutdown)
+    stop.start()
+    until(lambda: not runner.running)
+    runner.wake(session.pk)
+    began_another = runner.running
+    gate.set()
+    stop.join()
+    assert not began_another
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("allm-")]

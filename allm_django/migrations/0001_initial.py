@@ -277,6 +277,7 @@ class Migration(migrations.Migration):
             model_name="run",
             name="session",
             field=models.ForeignKey(
+                db_index=False,
                 on_delete=django.db.models.deletion.CASCADE,
                 related_name="runs",
                 to="allm_django.session",
@@ -319,6 +320,7 @@ class Migration(migrations.Migration):
                 (
                     "session",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="messages",
                         to="allm_django.session",
@@ -343,6 +345,7 @@ class Migration(migrations.Migration):
                 (
                     "session",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="events",
                         to="allm_django.session",
@@ -616,6 +619,7 @@ class Migration(migrations.Migration):
                 (
                     "session",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="calls",
                         to="allm_django.session",
@@ -805,6 +809,7 @@ class Migration(migrations.Migration):
                 (
                     "message",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="chunks",
                         to="allm_django.message",

@@ -30,7 +30,9 @@ class ToolCall(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    session = models.ForeignKey(Session, models.CASCADE, related_name="calls", verbose_name=_("session"))
+    session = models.ForeignKey(
+        Session, models.CASCADE, db_index=False, related_name="calls", verbose_name=_("session")
+    )
     run = models.ForeignKey(Run, models.CASCADE, related_name="calls", verbose_name=_("run"))
     message = models.ForeignKey(Message, models.CASCADE, related_name="calls", verbose_name=_("message"))
     parent = models.ForeignKey("self", models.CASCADE, null=True, related_name="steps", verbose_name=_("parent"))

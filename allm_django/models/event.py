@@ -16,7 +16,9 @@ class Event(AppendOnlyModel):
     that applies all events has what a fresh load shows.
     """
 
-    session = models.ForeignKey(Session, models.CASCADE, related_name="events", verbose_name=_("session"))
+    session = models.ForeignKey(
+        Session, models.CASCADE, db_index=False, related_name="events", verbose_name=_("session")
+    )
     number = models.PositiveBigIntegerField(_("number"))
     kind = models.CharField(_("kind"), max_length=32)
     data = models.JSONField(_("data"), default=dict)

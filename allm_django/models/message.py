@@ -22,7 +22,9 @@ class Message(models.Model):
         ASSISTANT = "assistant", _("assistant")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    session = models.ForeignKey(Session, models.CASCADE, related_name="messages", verbose_name=_("session"))
+    session = models.ForeignKey(
+        Session, models.CASCADE, db_index=False, related_name="messages", verbose_name=_("session")
+    )
     run = models.ForeignKey(Run, models.CASCADE, null=True, related_name="messages", verbose_name=_("run"))
     position = models.PositiveIntegerField(_("position"))
     role = models.CharField(_("role"), max_length=10, choices=Role)
@@ -55,7 +57,9 @@ class Message(models.Model):
 class MessageChunk(models.Model):
     """A piece of a streaming message: ``offset`` in code points; deleted when the message is complete."""
 
-    message = models.ForeignKey(Message, models.CASCADE, related_name="chunks", verbose_name=_("message"))
+    message = models.ForeignKey(
+        Message, models.CASCADE, db_index=False, related_name="chunks", verbose_name=_("message")
+    )
     offset = models.PositiveIntegerField(_("offset"))
     text = models.TextField(_("text"))
 

@@ -22,7 +22,7 @@ class Run(models.Model):
         STEP = "step", _("one step")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    session = models.ForeignKey(Session, models.CASCADE, related_name="runs", verbose_name=_("session"))
+    session = models.ForeignKey(Session, models.CASCADE, db_index=False, related_name="runs", verbose_name=_("session"))
     kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.CHAT)
     state = models.CharField(_("state"), max_length=10, choices=RUN_STATES, default=RunState.QUEUED)
     halted_reason = models.CharField(_("halted reason"), max_length=64, blank=True)

@@ -74,7 +74,7 @@ def main() -> None:
     child.join()
     ratio = statistics.median(o / b for o, b in zip(ours, bare, strict=True))
     per_delta = [statistics.median(times) / options.deltas * 1e6 for times in (bare, ours)]
-    print(f"bare {per_delta[0]:.1f} µs a delta, ours {per_delta[1]:.1f} µs, ratio {ratio:.3f} (target ≤ {TARGET})")  # noqa: T201
+    print(f"bare {per_delta[0]:.1f} µs a delta, ours {per_delta[1]:.1f} µs, ratio {ratio:.3f} (target ≤ {TARGET})")
     raise SystemExit(ratio > TARGET)
 
 

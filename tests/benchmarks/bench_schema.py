@@ -55,4 +55,4 @@ def ratios(rounds: int = 3, times: int = 10_000) -> tuple[float, float, float]:
 
 if __name__ == "__main__":
     compiled, looked_up, base = ratios()
-    print(f"bare {base * 100:.1f} µs a validation; ours {compiled:.2f} ×, with look-up {looked_up:.2f} ×")  # noqa: T201
+    print(f"bare {base * 100:.1f} µs a validation; ours {compiled:.2f} ×, with look-up {looked_up:.2f} ×")

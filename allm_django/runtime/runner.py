@@ -175,8 +175,6 @@ class Runner:
         await self._live.close()
         await self._loop.shutdown_asyncgens()  # closes the providers' connections, which live as long as their loop
 
-    # -- the keeper's questions ------------------------------------------------------------------------------------
-
     def _at_work(self) -> dict[UUID, int]:
         return {session_id: lease.fence for session_id, lease in self._leases.copy().items()}
 

@@ -78,7 +78,8 @@ def test_killed_at_any_point_a_fresh_process_finishes_and_nothing_runs_twice(kil
     assert {point for _, point, _ in all_passes} - died <= LATE
 
 
-LATE = {"claim:before", "claim:after", "flush:before", "flush:after", "halt:after"}  # whether a pass comes may vary
+# whether a given pass of these comes may vary with who wakes whom, and when
+LATE = {"claim:before", "claim:after", "flush:before", "flush:after", "load:before", "load:after", "halt:after"}
 
 
 @pytest.mark.storm

@@ -16,9 +16,7 @@ from allm_django.core.schema import parse_arguments
 from allm_django.errors import InvalidInputError
 from allm_django.models import Session
 
-MAX_WHOLE = 2**31 - 1
-MAX_KEY = 200
-MAX_REASON = 2_000
+MAX_WHOLE, MAX_KEY, MAX_REASON = 2**31 - 1, 200, 2_000
 # What each verb takes besides verb and version.
 VERB_FIELDS: dict[str, frozenset[str]] = {
     "approve": frozenset(),

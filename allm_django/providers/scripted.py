@@ -40,18 +40,7 @@ from allm_django.providers.script import (
     usage,
 )
 
-__all__ = [
-    "ScriptedModel",
-    "call",
-    "cut",
-    "fail",
-    "find_scripted",
-    "hold",
-    "raw_call",
-    "say",
-    "think",
-    "usage",
-]
+__all__ = ["ScriptedModel", "call", "cut", "fail", "find_scripted", "hold", "raw_call", "say", "think", "usage"]
 
 DEFAULT_CHUNK_SIZE = 8
 BREATHE_EVERY = 64  # deltas after which even a script without delays lets other tasks run

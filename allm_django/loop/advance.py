@@ -132,8 +132,8 @@ class Driver:
             handler = asyncio.ensure_future(run_handler(started, self.options, self.journal.stored))
             self._handlers[call_id] = (started, handler)
             settlement, late = await at("handler", asyncio.shield(handler))
-            del self._handlers[call_id]
             await at("finish_call", self.journal.finish_call(call_id, settlement))
+            del self._handlers[call_id]
         if late is not None:
             self.journal.watch_late(call_id, late)
 
@@ -193,13 +193,21 @@ class Driver:
             settlement = idempotent(started)
         else:
             settlement = after_crash(idempotent=False)
-        await at("finish_call", self.journal.finish_call(call_id, settlement))
-        if not started.idempotent:
-            self.journal.watch_late(call_id, handler)
+        try:
+            await at("finish_call", self.journal.finish_call(call_id, settlement))
+        finally:
+            if not started.idempotent:
+                self.journal.watch_late(call_id, handler)
 
     async def _drop_tasks(self) -> None:
-        for task in [*self._tasks.values(), *(handler for _, handler in self._handlers.values())]:
+        """The drive is over. What a handler with effects still gives is kept, though another worker has taken over."""
+        for task in self._tasks.values():
             task.cancel()
+        for call_id, (started, handler) in self._handlers.items():
+            if self.journal.stored and not started.idempotent:
+                self.journal.watch_late(call_id, handler)
+            else:
+                handler.cancel()
         results = await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()
         for result in results:

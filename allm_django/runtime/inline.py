@@ -62,9 +62,13 @@ async def _drive(session: Session, model: Model | None) -> None:
         driver = await make_driver(lease, _in_caller, live, _CallerThreads(), model)
         await driver.run()
     except LeaseLostError:
+        await live.finish()
         raise
     except AllmError as error:
         await _in_caller(turns.fail_run, lease, error)
+    except BaseException:
+        live.drop()
+        raise
     await live.finish()
 
 
@@ -113,7 +117,7 @@ class _NobodyWatches:
     """No sockets: text and progress go nowhere; late results are waited for at the end."""
 
     def __init__(self) -> None:
-        self._late: list[Awaitable[None]] = []
+        self._late: list[asyncio.Future[None]] = []
 
     def text(self, lease: Lease, message: Message, text: str) -> None:
         """Dropped: the whole text is on the message's row."""
@@ -127,9 +131,13 @@ class _NobodyWatches:
 
     def late(self, work: Awaitable[None]) -> None:
         """Keep for the end."""
-        self._late.append(work)
+        self._late.append(asyncio.ensure_future(work))
 
     async def finish(self) -> None:
         """Wait for what came late."""
+        await asyncio.gather(*self._late)
+
+    def drop(self) -> None:
+        """Nothing more is kept."""
         for work in self._late:
-            await work
+            work.cancel()

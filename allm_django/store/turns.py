@@ -195,12 +195,14 @@ def fail_run(lease: Lease, error: AllmError) -> None:
 
 
 def record_late(call_id: uuid.UUID, session_id: uuid.UUID, late: JSONObject) -> None:
-    """Keep what came after a timeout or cancel; it changes nothing else (T17)."""
+    """Keep what came after a timeout, a cancel or a takeover; it changes nothing else (T17)."""
     with writing(session_id) as tx:
         call = ToolCall.objects.using(alias()).select_related("tool_version").get(pk=call_id)
+        if call.outcome == Outcome.SUCCEEDED:
+            return  # it was recorded after all
         call.late_result = to_json(late)
         call.version += 1
-        call.save(using=alias())
+        call.save(using=alias(), update_fields=["late_result", "version"])
         tx.tell(EventKind.CALL_UNKNOWN if call.state == CallState.UNKNOWN else EventKind.CALL_CLOSED, calls=[call])
 
 

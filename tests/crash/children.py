@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -101,10 +99,3 @@ def children(folder: Path, database: str = "", *, sweeper: bool = True, renewal:
         yield made
     finally:
         made.close()
-
-
-def new_postgres_database(url: str, name: str) -> str:
-    """The URL of a new database in the same cluster."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    return url.rsplit("/", 1)[0] + "/" + name

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.children import Children, children, new_postgres_database
+from tests.crash.children import Children, children
 
 STORIES: dict[str, dict[str, Any]] = {
     "idempotent": {"calls": [["note", "a"]]},
@@ -21,25 +21,17 @@ SINGLE = ("idempotent", "once", "manual")
 Kill = tuple[str, str, int]  # story, point, at its n-th pass
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where database and ledger are."""
-    return tmp_path
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)])
-def database(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.storm)])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A URL, or "" for SQLite."""
-    if request.param == "sqlite":
-        return ""
-    return new_postgres_database(request.getfixturevalue("postgres_url"), f"crash_{random.getrandbits(48):x}")
+    url: str = request.getfixturevalue(f"on_{request.param}")(tmp_path)
+    return url
 
 
 @pytest.fixture
-def killed(folder: Path, database: str) -> Iterator[Children]:
+def killed(tmp_path: Path, database: str) -> Iterator[Children]:
     """Children that drive the sessions they start, and no others."""
-    with children(folder, database, sweeper=False) as made:
-        made.do("migrate")
+    with children(tmp_path, database, sweeper=False) as made:
         yield made
 
 

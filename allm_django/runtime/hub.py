@@ -28,24 +28,30 @@ class Subscriber:
         self.overflowed = False
         self._queued: list[News] = []
         self._size = 0
-        self._ready = asyncio.Event()
+        self._woken = False
+        self._waiting: asyncio.Future[None] | None = None
 
     def push(self, news: Sequence[News]) -> None:
         """Queue ``news``. Called in the subscriber's loop."""
         self._queued += news
-        self._size += sum(len(item.frame) for item in news)
+        for item in news:
+            self._size += len(item.frame)
         if self._size > self.max_bytes:
             self._queued, self._size, self.overflowed = [], 0, True
-        self._ready.set()
+        self.wake()
 
     def wake(self) -> None:
         """Let :meth:`next` return, with or without news. Called in the subscriber's loop."""
-        self._ready.set()
+        self._woken = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     async def next(self) -> list[News]:
-        """All that is queued, in order, once there is something or :meth:`wake` was called."""
-        await self._ready.wait()
-        self._ready.clear()
+        """All that is queued, in order, once there is something or :meth:`wake` was called. One task at a time."""
+        if not self._woken:
+            self._waiting = self.loop.create_future()
+            await self._waiting
+        self._woken = False
         news, self._queued, self._size = self._queued, [], 0
         return news
 

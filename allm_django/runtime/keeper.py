@@ -1,5 +1,6 @@
 """The keeper: a plain thread that renews leases, hears of cancels and decisions made elsewhere, sweeps up what the
-dead left, and writes the worker's heartbeat. It never waits for the event loop, so a busy loop loses no lease.
+dead left, writes the worker's heartbeat, and keeps SQLite's log short. It never waits for the event loop, so a busy
+loop loses no lease.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from django.db import connections
 from allm_django.conf import conf
 from allm_django.runtime.database import look_after_connections
 from allm_django.store import leases, workers
+from allm_django.store.checkpoint import checkpoint
 
 logger = logging.getLogger("allm_django.runtime")
+CHECKPOINT_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,20 @@ class Duties:
     lost: Callable[[UUID, int], None]
 
 
+@dataclass(slots=True)
+class _Duty:
+    """Something to do, and how many seconds to leave between."""
+
+    do: Callable[[], None]
+    pause: Callable[[], float]
+    due: float = 0.0
+
+    def do_if_due(self) -> None:
+        if (now := time.monotonic()) >= self.due:
+            self.do()
+            self.due = now + self.pause()
+
+
 class Keeper:
     """One a process, beside the runner's loop."""
 
@@ -39,6 +56,7 @@ class Keeper:
         self._worker = worker
         self._duties = duties
         self._stop = threading.Event()
+        self._has_log = True  # until the database says that it has none
         self._thread = threading.Thread(target=self._work, name="allm-keeper", daemon=True)
 
     def start(self) -> None:
@@ -51,22 +69,21 @@ class Keeper:
         self._thread.join(timeout)
 
     def _work(self) -> None:
-        next_renewal = next_sweep = 0.0
+        duties = [
+            _Duty(self._attend, lambda: conf().POLL_SECONDS),
+            _Duty(self._renew, lambda: conf().RENEW_SECONDS),
+            _Duty(self._sweep, lambda: conf().SWEEP_SECONDS),
+            _Duty(self._checkpoint, lambda: CHECKPOINT_SECONDS),
+        ]
         while not self._stop.is_set():
-            now = time.monotonic()
             try:
                 look_after_connections()
-                self._attend()
-                if now >= next_renewal:
-                    self._renew()
-                    next_renewal = now + conf().RENEW_SECONDS
-                if now >= next_sweep and conf().SWEEPER:
-                    for session_id in leases.sessions_to_run():
-                        self._duties.wake(session_id)
-                    next_sweep = now + conf().SWEEP_SECONDS
+                for duty in duties:
+                    duty.do_if_due()
             except DatabaseError:
                 logger.warning("The keeper could not reach the database; it tries again.", exc_info=True)
-            self._stop.wait(conf().POLL_SECONDS)
+            soon = self._has_log and self._duties.at_work()
+            self._stop.wait(CHECKPOINT_SECONDS if soon else conf().POLL_SECONDS)
         self._leave()
 
     def _attend(self) -> None:
@@ -84,6 +101,15 @@ class Keeper:
             for session_id in leases.renew_leases(self._worker, at_work):
                 self._duties.lost(session_id, at_work[session_id])
         workers.beat(self._worker, sessions=len(at_work), hung_threads=self._duties.hung_threads())
+
+    def _sweep(self) -> None:
+        if conf().SWEEPER:
+            for session_id in leases.sessions_to_run():
+                self._duties.wake(session_id)
+
+    def _checkpoint(self) -> None:
+        if self._has_log and self._duties.at_work():
+            self._has_log = checkpoint()
 
     def _leave(self) -> None:
         try:

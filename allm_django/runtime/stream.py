@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,8 @@ from allm_django.store.chunks import Chunk, write_chunks
 from allm_django.store.writing import Lease
 
 logger = logging.getLogger("allm_django.runtime")
+AT_ONCE = 50  # messages to a flush, as long as
+MOST_SHARES = 4  # that does not make too many of them
 
 
 @dataclass(slots=True)
@@ -102,8 +105,12 @@ class LiveStream:
     def _schedule(self) -> None:
         if not self._flushing and not self._closed:
             self._flushing = True
-            due = max(self._flushed_at + conf().FLUSH_SECONDS, self._loop.time())
+            due = max(self._flushed_at + conf().FLUSH_SECONDS / self._shares(), self._loop.time())
             self._timer = self._loop.call_at(due, self._flush_soon)
+
+    def _shares(self) -> int:
+        """Into how many flushes the open messages are spread: one of all of them comes late to the last."""
+        return min(max(1, ceil(len(self._texts) / AT_ONCE)), MOST_SHARES)
 
     def _flush_soon(self) -> None:
         self._flushed_at = self._loop.time()
@@ -111,7 +118,8 @@ class LiveStream:
 
     async def _flush(self) -> None:
         """Store and publish all that was gathered; one transaction, so the tick grows longer under load by itself."""
-        fresh = [self._take(message_id, pending) for message_id, pending in self._texts.items() if pending.pieces]
+        waiting = [message_id for message_id, pending in self._texts.items() if pending.pieces]
+        fresh = [self._take(message_id) for message_id in waiting[: ceil(len(self._texts) / self._shares())]]
         chunks = [*self._unstored, *fresh]
         progress, self._progress = self._progress, {}
         rows = [(lease, call_id, state) for call_id, (lease, state) in progress.items()]
@@ -127,7 +135,8 @@ class LiveStream:
             if self._unstored or self._progress or any(pending.pieces for pending in self._texts.values()):
                 self._schedule()
 
-    def _take(self, message_id: UUID, pending: _Pending) -> Chunk:
+    def _take(self, message_id: UUID) -> Chunk:
+        pending = self._texts[message_id] = self._texts.pop(message_id)  # those that wait longest come first
         text = to_text("".join(pending.pieces))
         chunk = Chunk(pending.lease, message_id, pending.offset, text)
         pending.offset += len(text)

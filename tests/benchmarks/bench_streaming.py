@@ -30,7 +30,10 @@ import django  # noqa: E402
 
 django.setup()
 
-from websockets.asyncio.client import connect  # noqa: E402
+from websockets.client import ClientProtocol  # noqa: E402
+from websockets.frames import Frame, Opcode  # noqa: E402
+from websockets.protocol import State  # noqa: E402
+from websockets.uri import parse_uri  # noqa: E402
 
 from tests.benchmarks.stream_server import PER_SECOND, START  # noqa: E402
 from tests.services import free_port  # noqa: E402
@@ -50,12 +53,11 @@ class Seen:
     ages: list[float] = field(default_factory=list)
     in_order: bool = True
 
-    def take(self, frame: dict[str, Any]) -> None:
-        """A piece of text."""
-        now = time.time()
+    def take(self, moment: float, frame: dict[str, Any]) -> None:
+        """A piece of text, and when it came."""
         self.in_order = self.in_order and frame["offset"] == len(self.text)
         self.text += frame["text"]
-        self.ages += [now - float(token) for token in frame["text"].split()]
+        self.ages += [moment - float(token) for token in frame["text"].split()]
 
 
 @contextmanager
@@ -92,13 +94,67 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+class Recorder(asyncio.Protocol):
+    """A WebSocket client that notes when bytes arrive and reads them afterwards: a hundred clients that parsed here, in
+    one process, would wait for each other and not for the server.
+    """
+
+    def __init__(self, url: str, hello: dict[str, Any], last_words: tuple[bytes, ...], **headers: str) -> None:
+        self.client, self.headers = ClientProtocol(parse_uri(url)), headers
+        self.hello, self.last_words = json.dumps(hello).encode(), last_words
+        self.came: list[tuple[float, bytes]] = []
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        request = self.client.connect()
+        request.headers.update(self.headers)
+        self.client.send_request(request)
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self.came.append((time.time(), data))
+        if self.client.state is State.CONNECTING:
+            self.client.receive_data(self.came.pop()[1])
+            assert self.client.state is State.OPEN, self.client.handshake_exc
+            self.client.send_text(self.hello)
+            self._send()
+        elif any(words in data for words in self.last_words):
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set_result(None)
+
+    def frames(self) -> Iterator[tuple[float, dict[str, Any]]]:
+        """What came, and when."""
+        parts = b""
+        for moment, data in self.came:
+            self.client.receive_data(data)
+            for frame in self.client.events_received():
+                if isinstance(frame, Frame) and frame.opcode in (Opcode.TEXT, Opcode.CONT):
+                    parts += frame.data
+                    if frame.fin:
+                        yield moment, json.loads(parts)
+                        parts = b""
+
+    def _send(self) -> None:
+        for data in self.client.data_to_send():
+            self.transport.write(data)
+
+
+async def recorded(port: int, recorder: Recorder) -> Iterator[tuple[float, dict[str, Any]]]:
+    """All that a client got, once it has ended."""
+    await asyncio.get_running_loop().create_connection(lambda: recorder, "127.0.0.1", port)
+    await recorder.ended
+    return recorder.frames()
+
+
 async def watch_bare(port: int, wanted: dict[str, Any]) -> Seen:
     """A client of the bare socket."""
     seen = Seen()
-    async with connect(f"ws://127.0.0.1:{port}/", compression=None) as socket:
-        await socket.send(json.dumps(wanted))
-        async for frame in socket:
-            seen.take(json.loads(frame))
+    for moment, frame in await recorded(port, Recorder(f"ws://127.0.0.1:{port}/", wanted, ())):
+        seen.take(moment, frame)
     return seen
 
 
@@ -106,20 +162,17 @@ async def watch_session(port: int, session: str, cookie: str) -> Seen:
     """A client of ours: to the run's end."""
     seen = Seen()
     url = f"ws://127.0.0.1:{port}/ws/allm/sessions/{session}/"
-    headers = {"Cookie": cookie}
-    async with connect(url, compression=None, additional_headers=headers, origin=f"http://127.0.0.1:{port}") as socket:
-        await socket.send(json.dumps({"type": "hello", "event": 0, "message": None, "offset": 0}))
-        async for frame in socket:
-            data = json.loads(frame)
-            if data["type"] == "text":
-                seen.take(data)
-            elif data["type"] == "event" and data["kind"] == "MessageCompleted":
-                whole = data["messages"][0]["text"]
-                seen.in_order = seen.in_order and whole.startswith(seen.text)
-                seen.take({"offset": len(seen.text), "text": whole[len(seen.text) :]})
-            elif data["type"] == "event" and data["kind"] in ("RunEnded", "RunFailed"):
-                return seen
-    raise AssertionError("The socket was closed.")
+    hello = {"type": "hello", "event": 0, "message": None, "offset": 0}
+    headers = {"Origin": f"http://127.0.0.1:{port}", "Cookie": cookie}
+    recorder = Recorder(url, hello, (b"RunEnded", b"RunFailed"), **headers)
+    for moment, data in await recorded(port, recorder):
+        if data["type"] == "text":
+            seen.take(moment, data)
+        elif data["type"] == "event" and data["kind"] == "MessageCompleted":
+            whole = data["messages"][0]["text"]
+            seen.in_order = seen.in_order and whole.startswith(seen.text)
+            seen.take(moment, {"offset": len(seen.text), "text": whole[len(seen.text) :]})
+    return seen
 
 
 async def measure(pid: int, watching: list[Any], ready: Callable[[], bool], seconds: float) -> Measured:

@@ -45,6 +45,7 @@ tests: $(DEV)
 
 storm: $(DEV)
 	$(PY) -m pytest -m storm $(ARGS)
+	ALLM_ROUNDS=200 $(PY) -m tests.services postgres -- $(PY) -m pytest tests/integration/test_races.py $(ARGS)
 
 bench: $(DEV)
 	@for file in tests/benchmarks/bench_*.py; do \

@@ -544,16 +544,16 @@ def test_an_engine_that_halts_on_tool_errors_can_go_on(desk: Desk) -> None:
 
 
 def test_calls_at_work_when_a_run_fails_are_of_unknown_outcome_and_it_can_go_on(desk: Desk, hook: Any) -> None:
-    async def endless(arguments: Any) -> None:
-        await asyncio.Event().wait()
+    async def slow(arguments: Any) -> None:
+        await asyncio.sleep(0.5)
 
     def fail_once(point: str) -> None:
         if point == "finish_call:after":
             points.hook = None
             raise allm.AllmError("Something is wrong here.")
 
-    desk.tool(endless, "pay")
-    desk.tool(endless, "read", idempotent=True)
+    desk.tool(slow, "pay")
+    desk.tool(slow, "read", idempotent=True)
     desk.noted(manual=True)
     desk.noted("quick")
     desk.start([call("pay"), call("read"), call("work"), call("quick")], say("Done."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -23,7 +24,7 @@ from tests.integration.driving import at_once, call_of, session_of, tool, until
 pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("running")]
 
 APPROVERS = 50
-ROUNDS = 15
+ROUNDS = int(os.environ.get("ALLM_ROUNDS", "6"))  # make storm: many more
 
 
 @pytest.fixture

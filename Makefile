@@ -3,6 +3,7 @@
 #   PYTHON=python3.13        the Python that a new virtual environment is made with (3.11 or newer)
 #   VENV=.venv-313           where that environment is
 #   DJANGO='Django~=6.1.0'   a Django of one's own choice for the tests
+#   ON_POSTGRES=tests       all that can runs on PostgreSQL, too, not only what locks and races there
 #   PORT=8000                where the demo listens; the next free port if it is taken
 
 PYTHON ?= python3
@@ -10,6 +11,8 @@ VENV ?= .venv
 DJANGO ?=
 PORT ?= 8000
 ARGS ?=
+# what runs on PostgreSQL, too: what locks and races there, and lists; .ci/run takes all that is marked both_databases
+ON_POSTGRES ?= $(addprefix tests/integration/test_,races.py leases.py sessions_running.py stream.py admin_rows.py)
 comma := ,
 
 PY := $(VENV)/bin/python
@@ -41,7 +44,7 @@ types: $(DEV)
 tests: $(DEV)
 	$(PY) manage.py makemigrations --check --dry-run --settings tests.settings
 	$(PY) -m pytest $(ARGS)
-	$(PY) -m tests.services postgres -- $(PY) -m pytest -m both_databases $(ARGS)
+	$(PY) -m tests.services postgres -- $(PY) -m pytest -m both_databases $(ON_POSTGRES) $(ARGS)
 
 storm: $(DEV)
 	$(PY) -m pytest -m storm $(ARGS)

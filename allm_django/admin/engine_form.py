@@ -17,7 +17,6 @@ from allm_django.admin.fields import JSONTextField, TextListField, add_at_field
 from allm_django.conf import conf
 from allm_django.errors import InvalidInputError
 from allm_django.models import Engine
-from allm_django.providers.resolve import BASE_URL_ENV, KINDS
 from allm_django.store.engines import FUNCTIONS, check_references
 from allm_django.tools.registry import registry
 
@@ -88,6 +87,8 @@ class EngineForm(ModelForm):
 
 def key_status(engine: Engine) -> str:
     """Whether the engine's key is in this server's environment; never the key."""
+    from allm_django.providers.resolve import KINDS  # not at every start of Django
+
     kind = KINDS.get(engine.model.partition(":")[0])
     name = engine.api_key_env or (kind.key_env if kind else "")
     if not name:
@@ -108,6 +109,8 @@ def provider_table() -> SafeString:
 
 
 def _provider_rows() -> Iterator[tuple[str, str, str]]:
+    from allm_django.providers.resolve import BASE_URL_ENV, KINDS  # not at every start of Django
+
     for prefix, kind in KINDS.items():
         missing = [library for library in kind.libraries if not _is_installed(library)]
         words = _("pip install allm-django[%(extra)s]") % {"extra": kind.extra} if missing else _("installed")

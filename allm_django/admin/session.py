@@ -15,7 +15,6 @@ from allm_django import access
 from allm_django.admin.base import ReadOnlyAdmin
 from allm_django.admin.display import json_block, link_to, one_line, session_url
 from allm_django.admin.search import name_of
-from allm_django.admin.transcript import Transcript
 from allm_django.models import Session
 
 
@@ -56,6 +55,8 @@ class SessionAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Django's, with the transcript up to ``?before=`` (a message's position)."""
+        from allm_django.admin.transcript import Transcript  # not at every start of Django
+
         session = self.get_object(request, object_id)
         extra: dict[str, Any] = dict(extra_context or {})
         if session is not None and self.has_view_permission(request, session):

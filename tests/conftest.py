@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests import services
+from tests.rows import ROWS
 
 MARKS = {
     "both_databases": "runs on SQLite, and once more on PostgreSQL (make test does both)",
+    "row(*ids)": "rows of the checklist (tests/rows.py) that this test shows; docs/conformance.md lists them",
     "storm": "long random crash runs: make storm",
 }
 ON_DEMAND = {"storm"}
@@ -29,6 +31,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if unwanted:
         config.hook.pytest_deselected(items=unwanted)
         items[:] = [item for item in items if item not in set(unwanted)]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse marks of rows that there are not."""
+    unknown = [id for mark in item.iter_markers("row") for id in mark.args or ["(none)"] if id not in ROWS]
+    if unknown:
+        pytest.fail(f"@pytest.mark.row takes ids of tests/rows.py as text, not {unknown}", pytrace=False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -145,10 +145,12 @@ def _reask(call: ToolCall, wish: Wish) -> Move:
     """The tool changed since: freeze it as it is now and ask again, if the arguments still fit (H04)."""
     version = call.tool_version
     if version is None or version.tool is None or gone(call):
-        raise ConflictError(f"{drift(call)} It can only be rejected or answered by hand.", call=call)
+        raise ConflictError(f"{drift(call)} It can only be rejected or answered by hand.", call=call, state=call.state)
     now = current_version(version.tool)
     if problem := check_arguments(now.data["schema"], call.arguments or {}):
-        raise ConflictError(f"The tool was changed and these arguments no longer fit. {problem}", call=call)
+        raise ConflictError(
+            f"The tool was changed and these arguments no longer fit. {problem}", call=call, state=call.state
+        )
     call.tool_version = now
     return Move(Settlement(CallState.PENDING), EventKind.CALL_REASKED)
 
@@ -194,11 +196,14 @@ def _refuse_verb(call: ToolCall, wish: Wish) -> None:
     if wish.verb in verbs:
         return
     if wish.verb in ("approve", "edit") and (changed := drift(call)):
-        raise ConflictError(f"{changed} Ask again or reject.", code="changed_since_asked", call=call)
+        raise ConflictError(f"{changed} Ask again or reject.", code="changed_since_asked", call=call, state=call.state)
     offered = ", ".join(verbs) or "nothing"
-    raise InvalidInputError(f"verb: {wish.verb!r} is not possible here; {offered} is.", field="verb")
+    words = f"verb: {wish.verb!r} is not possible while the call is {call.state}; {offered} is."
+    raise InvalidInputError(words, field="verb", state=call.state)
 
 
 def _refuse_unrunnable(call: ToolCall) -> None:
     if call.tool_version is None:
-        raise ConflictError("There is no tool that could run this; answer by hand or reject.", call=call)
+        raise ConflictError(
+            "There is no tool that could run this; answer by hand or reject.", call=call, state=call.state
+        )

@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
 
 import allm_django as allm
 from allm_django import sessions
-from allm_django.models import Session
+from allm_django.loop import points
+from allm_django.models import Session, Tool
+from allm_django.store import leases
+from allm_django.store.tools import save_tool
 from allm_django.testing import call, fail, say
 from tests.integration.desk import Desk
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+def die_at(desk: Desk, point: str) -> None:
+    """Drive until ``point``, and die there; the lease is still held."""
+
+    def crash(name: str) -> None:
+        if name == point:
+            points.hook = None
+            raise Crash
+
+    points.hook = crash
+    try:
+        with pytest.raises(Crash):
+            desk.drive()
+    finally:
+        points.hook = None
+
+
+def let_go(session: Session) -> None:
+    """The lease of whoever died has run out."""
+    Session.objects.filter(pk=session.pk).update(lease_owner=None, lease_until=None)
 
 
 def fresh(session: Session) -> Session:
@@ -26,16 +57,41 @@ def running(desk: Desk) -> None:
     desk.start(say("Hello."))
 
 
+def at_work(desk: Desk) -> None:
+    """A worker holds its lease."""
+    running(desk)
+    assert leases.claim_run(desk.session.pk, uuid4()) is not None
+
+
 def awaiting_user(desk: Desk) -> None:
     """Its session is awaiting user."""
     desk.tool(lambda arguments: allm.AskUser("Which one?"))
     desk.run(call("work"), say("Done."))
 
 
+def two_questions(desk: Desk) -> None:
+    """Two calls of its session ask."""
+    desk.tool(lambda arguments: allm.AskUser("Which one?"))
+    desk.run([call("work"), call("work")], say("Done."))
+
+
 def awaiting_tools(desk: Desk) -> None:
     """Its session is awaiting tools."""
     desk.tool(manual=True)
     desk.run(call("work"), say("Done."))
+
+
+def superseding(desk: Desk) -> None:
+    """Its session waits, and its owner may write on."""
+    desk.tool(manual=True)
+    desk.run(call("work"), say("Done."), typing="supersede")
+
+
+def unknown(desk: Desk) -> None:
+    """A worker died in the middle of its session's call."""
+    executing(desk)
+    let_go(desk.session)
+    desk.drive()
 
 
 def completed(desk: Desk) -> None:
@@ -60,11 +116,61 @@ def failed(desk: Desk) -> None:
     desk.run(fail(400), say("Hello."))
 
 
+def pending(desk: Desk) -> None:
+    """Its call waits, and could run."""
+    desk.noted(manual=True)
+    desk.run(call("work"), say("Done."))
+
+
+def changed(desk: Desk) -> None:
+    """Its call waits; the tool has another description now."""
+    pending(desk)
+    tool = Tool.objects.get()
+    tool.description = "Something else."
+    save_tool(tool)
+
+
+def disabled(desk: Desk) -> None:
+    """Its call waits; the tool is off."""
+    pending(desk)
+    tool = Tool.objects.get()
+    tool.enabled = False
+    save_tool(tool)
+
+
+def ready(desk: Desk) -> None:
+    """Its call is approved, and nobody runs it yet."""
+    pending(desk)
+    sessions.approve(desk.call(), by=None)
+
+
+def executing(desk: Desk) -> None:
+    """Its call runs."""
+    desk.noted()
+    desk.start(call("work"), say("Done."))
+    die_at(desk, "handler:before")
+
+
+def settled(desk: Desk) -> None:
+    """Its call has its result."""
+    desk.noted()
+    desk.run(call("work"), say("Done."))
+
+
+CALLS: dict[str, Callable[[Desk], None]] = {
+    "without_handler": awaiting_tools,
+    "asking": awaiting_user,
+    **{make.__name__: make for make in (pending, changed, disabled, unknown, ready, executing, settled)},
+}
 STATES: dict[Callable[[Desk], None], str] = {
     idle: "idle",
     running: "running",
+    at_work: "running",
     awaiting_user: "awaiting_user",
+    two_questions: "awaiting_user",
     awaiting_tools: "awaiting_tools",
+    superseding: "awaiting_tools",
+    unknown: "awaiting_tools",
     completed: "completed",
     out_of_turns: "completed",
     cancelled: "completed",

@@ -64,6 +64,7 @@ def one_of_each_point(all_passes: Sequence[Kill]) -> list[Kill]:
     return list({point: (story, point, number) for story, point, number in mixed}.values())
 
 
+@pytest.mark.row("S06")
 def test_killed_at_any_point_a_fresh_process_finishes_and_nothing_runs_twice(killed: Children) -> None:
     all_passes = passes(killed, list(STORIES))
     died = kill_and_finish(killed, "", one_of_each_point(all_passes))

@@ -91,6 +91,7 @@ def stand_still(first: Children, second: Children, gate: Path, kind: str) -> Non
     assert told(telling, "ended") == 0
 
 
+@pytest.mark.row("L15")
 def test_a_cancel_from_another_process_arrives_whatever_is_at_work(
     pair: tuple[Children, Children], tmp_path: Path
 ) -> None:

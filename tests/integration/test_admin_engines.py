@@ -127,6 +127,7 @@ def test_an_error_does_not_repeat_the_name_of_its_field(chief: Client, data: dic
     assert "scripted" not in str(errors_of(response))
 
 
+@pytest.mark.row("L17")
 def test_the_key_is_said_to_be_set_or_not_and_never_shown(chief: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     chief.post(ADD, FORM | {"api_key_env": "SHOP_KEY"})
     engine = Engine.objects.get()

@@ -95,6 +95,7 @@ def one_of_each(call: ToolCall) -> dict[str, object]:
     }
 
 
+@pytest.mark.row("R11")
 def test_everything_can_be_read_and_nothing_written(reader: Client, call: ToolCall) -> None:
     for name, key in one_of_each(call).items():
         assert reader.get(url(name)).status_code == 200, name
@@ -123,6 +124,7 @@ def test_rows_of_sessions_that_access_hides_are_not_there(client: Client, call: 
         assert client.get(url(name, keys[name])).status_code == 302, name
 
 
+@pytest.mark.row("T26")
 def test_sensitive_arguments_are_masked_in_lists_for_everyone(reader: Client, approver: Client, call: ToolCall) -> None:
     for person_ in (reader, approver):
         for name in ("toolcall", "pendingcall", "decision", "session"):
@@ -131,6 +133,7 @@ def test_sensitive_arguments_are_masked_in_lists_for_everyone(reader: Client, ap
         assert "••••••" in person_.get(url("toolcall")).content.decode()
 
 
+@pytest.mark.row("T26")
 def test_sensitive_arguments_are_clear_in_detail_only_for_those_who_may_decide(
     reader: Client, approver: Client, call: ToolCall
 ) -> None:
@@ -151,6 +154,7 @@ def test_approver_groups_bind_what_is_shown(approver: Client, call: ToolCall) ->
     assert SECRET not in approver.get(url("session", call.session_id)).content.decode()
 
 
+@pytest.mark.row("R11")
 def test_the_transcript_reads_in_order_with_calls_results_and_decisions(approver: Client, call: ToolCall) -> None:
     Message.objects.create(session=call.session, position=0, role="user", text="Please refund order 1042")
     make_decision(call, who="Kim", reason="Parcel came late")

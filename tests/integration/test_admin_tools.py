@@ -98,6 +98,7 @@ def test_a_form_that_changes_nothing_leaves_the_version(chief: Client) -> None:
     assert LogEntry.objects.latest("pk").get_change_message() == "No fields changed."
 
 
+@pytest.mark.row("T06")
 @pytest.mark.parametrize("path", ["os.system", "antigravity.fly", "project.support.tools.whole", "subprocess.run"])
 def test_a_path_that_code_did_not_register_can_not_be_saved_and_is_not_imported(chief: Client, path: str) -> None:
     sys.modules.pop("antigravity", None)
@@ -121,6 +122,7 @@ def test_a_path_written_by_sql_is_shown_and_can_not_be_saved_again_but_can_be_sw
     assert "antigravity" not in sys.modules
 
 
+@pytest.mark.row("T03", "T05")
 @pytest.mark.parametrize(
     ("data", "field", "words"),
     [

@@ -66,6 +66,7 @@ def test_the_same_key_starts_one_session_and_another_request_under_it_is_refused
     assert (bad.status_code, bad.json()["field"]) == (400, "Idempotency-Key")
 
 
+@pytest.mark.row("S02")
 def test_a_reply_while_the_assistant_works_or_waits_says_which_it_is(ann: User) -> None:
     a_tool()
     an_engine()
@@ -154,6 +155,7 @@ def test_a_tool_that_changed_since_can_only_be_asked_again_or_closed(ann: User, 
     assert (refused.status_code, refused.json()["code"]) == (409, "changed_since_asked")
 
 
+@pytest.mark.row("T26")
 def test_cards_show_sensitive_fields_only_to_those_who_may_decide(ann: User, kim: User) -> None:
     a_tool(sensitive=["card"])
     call = waiting_call(ann, card="4111-1111")
@@ -257,6 +259,7 @@ def test_a_message_that_still_streams_is_shown_as_far_as_it_is_stored(ann: User)
     assert (shown["text"], shown["streaming"], shown["complete"]) == ("Grüß Gott", True, False)
 
 
+@pytest.mark.row("S08")
 def test_events_are_read_by_number(ann: User) -> None:
     a_tool()
     session = halted(ann, {"order": 1})

@@ -77,6 +77,7 @@ class Life:
         self.note()
 
 
+@pytest.mark.row("S08")
 def test_stale_state_plus_events_equals_a_fresh_load() -> None:
     life = Life()
     cards = [call("refund", {"order": n, "card": "4111"}) for n in (7, 8, 13)]

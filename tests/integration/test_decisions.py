@@ -113,6 +113,7 @@ def test_a_tool_allows_only_the_verbs_set_for_it(desk: Desk, verb: str) -> None:
     assert desk.call().state in ("ready", "settled")
 
 
+@pytest.mark.row("T07")
 def test_a_tool_without_a_handler_can_be_answered_or_rejected_and_not_approved(desk: Desk) -> None:
     desk.tool(manual=True)
     desk.run([call("work"), call("work")], say("Done."))
@@ -176,6 +177,7 @@ def test_a_call_that_is_not_there_is_not_found(desk: Desk) -> None:
         sessions.approve(row, by=None)
 
 
+@pytest.mark.row("R11")
 def test_every_decision_is_on_record_with_what_was_before_and_after(desk: Desk) -> None:
     (row,) = waiting(desk, {"n": 1}, schema=COUNT)
     boss = person("boss", "decide_toolcall")
@@ -359,6 +361,7 @@ def hung(desk: Desk, hook: Any, **row: Any) -> None:
     desk.run(call("work"), say("Done."))
 
 
+@pytest.mark.row("T17")
 def test_a_timeout_of_a_call_with_effects_is_unknown_and_the_late_result_is_kept_from_the_model(
     desk: Desk, hook: Any
 ) -> None:
@@ -376,6 +379,7 @@ def test_a_timeout_of_a_call_with_effects_is_unknown_and_the_late_result_is_kept
     assert (desk.told(), desk.reason, len(desk.ran)) == (["I looked: it worked."], "completed", 1)
 
 
+@pytest.mark.row("T17")
 def test_a_timeout_of_an_idempotent_call_is_a_tool_error(desk: Desk, hook: Any) -> None:
     hung(desk, hook, idempotent=True)
     assert (desk.reason, desk.call().outcome) == ("completed", "failed")
@@ -383,6 +387,7 @@ def test_a_timeout_of_an_idempotent_call_is_a_tool_error(desk: Desk, hook: Any) 
     assert "may have taken effect" not in desk.told()[0]
 
 
+@pytest.mark.row("T17")
 def test_an_async_handler_is_cancelled_at_its_timeout_and_its_outcome_is_unknown(desk: Desk) -> None:
     ended: list[bool] = []
 
@@ -402,6 +407,7 @@ def test_an_async_handler_is_cancelled_at_its_timeout_and_its_outcome_is_unknown
     )
 
 
+@pytest.mark.row("T09")
 def test_an_unknown_call_may_be_run_again_on_a_persons_word_with_the_same_key(desk: Desk, hook: Any) -> None:
     hung(desk, hook)
     row = desk.call()
@@ -438,6 +444,7 @@ def test_a_retry_of_a_tool_that_changed_does_not_run_and_says_what_is_true(desk:
     assert "may have taken effect" in desk.told()[0]
 
 
+@pytest.mark.row("L05", "L15")
 def test_cancelling_leaves_an_unknown_call_to_a_person_and_then_ends(desk: Desk, hook: Any) -> None:
     hung(desk, hook)
     assert sessions.cancel(desk.session).status == "awaiting_tools"
@@ -491,6 +498,7 @@ def test_after_a_crash_an_idempotent_call_runs_again_with_the_same_key(desk: Des
 POINTS = ["load", "begin_step", "provider", "complete_message", "start_call", "handler", "finish_call"]
 
 
+@pytest.mark.row("S06")
 @pytest.mark.parametrize("name", POINTS)
 def test_wherever_a_worker_dies_the_next_finishes_and_nothing_with_effects_runs_twice(
     desk: Desk, hook: Any, name: str
@@ -526,6 +534,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing_more(desk: Desk) -> None:
 # -- on_tool_error, stored (T19) --------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("T19")
 def test_an_engine_that_halts_on_tool_errors_can_go_on(desk: Desk) -> None:
     def handler(arguments: Any) -> Any:
         raise ValueError("secret")
@@ -543,6 +552,7 @@ def test_an_engine_that_halts_on_tool_errors_can_go_on(desk: Desk) -> None:
 # -- runs that can't be driven on -------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("S05")
 def test_calls_at_work_when_a_run_fails_are_of_unknown_outcome_and_it_can_go_on(desk: Desk, hook: Any) -> None:
     async def slow(arguments: Any) -> None:
         await asyncio.sleep(0.5)

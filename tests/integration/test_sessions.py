@@ -70,6 +70,7 @@ def test_each_verb_in_each_state_leads_on_or_is_refused_by_type(
     assert fresh(desk.session).event_count == before.event_count
 
 
+@pytest.mark.row("S02", "S05")
 @pytest.mark.parametrize("make", [out_of_turns, cancelled, failed], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("verb", ["resume", "step"])
 def test_a_halted_session_can_be_taken_up_again(desk: Desk, make: Callable[[Desk], None], verb: str) -> None:
@@ -79,6 +80,7 @@ def test_a_halted_session_can_be_taken_up_again(desk: Desk, make: Callable[[Desk
     assert desk.reason == "completed"
 
 
+@pytest.mark.row("S05")
 def test_a_session_in_error_keeps_its_cause(desk: Desk) -> None:
     desk.run(fail(401, message="The key is wrong."), say("Hello."))
     assert desk.session.status == "error"
@@ -89,6 +91,7 @@ def test_a_session_in_error_keeps_its_cause(desk: Desk) -> None:
     assert [run.error is None for run in desk.session.runs.order_by("created_at")] == [False, True]
 
 
+@pytest.mark.row("L01", "S02")
 def test_a_step_is_one_turn(desk: Desk) -> None:
     desk.noted()
     desk.run(say("Hello."), call("work"), call("work"), say("Done."))
@@ -132,6 +135,7 @@ def test_resuming_goes_on_after_a_tool_ended_the_run(desk: Desk, end: str) -> No
     assert (desk.reason, len(desk.told())) == ("completed", 1)
 
 
+@pytest.mark.row("T14")
 def test_a_halt_of_a_tools_own_still_halts_after_the_other_calls_are_decided(desk: Desk) -> None:
     desk.tool(lambda arguments: allm.Halt("out_of_stock"), "stop")
     desk.tool(manual=True)
@@ -146,6 +150,7 @@ def test_a_halt_of_a_tools_own_still_halts_after_the_other_calls_are_decided(des
 # -- the loop, stored (L03–L07, L14) ----------------------------------------------------------------------------------
 
 
+@pytest.mark.row("L02", "L04")
 def test_a_turn_with_a_manual_call_runs_its_other_calls_then_waits(desk: Desk) -> None:
     desk.tool(manual=True, name="refund")
     desk.noted()
@@ -158,6 +163,7 @@ def test_a_turn_with_a_manual_call_runs_its_other_calls_then_waits(desk: Desk) -
     assert_called(desk.session, "work", q=1)
 
 
+@pytest.mark.row("L02", "L03")
 def test_in_whole_loop_manual_mode_every_call_waits(desk: Desk) -> None:
     desk.noted()
     desk.tool(manual=True, name="refund")
@@ -171,6 +177,7 @@ def test_in_whole_loop_manual_mode_every_call_waits(desk: Desk) -> None:
     assert desk.reason == "completed"
 
 
+@pytest.mark.row("L06")
 def test_max_turns_come_from_the_engine_then_the_settings(desk: Desk, settings: Any) -> None:
     desk.noted()
     settings.ALLM = {**getattr(settings, "ALLM", {}), "MAX_TURNS": 2}
@@ -212,6 +219,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_functions", {**registry._functions, **known})
 
 
+@pytest.mark.row("L02", "T24", "T25")
 @pytest.mark.usefixtures("named")
 def test_encoder_and_executor_are_registered_functions_named_by_the_engine(desk: Desk) -> None:
     desk.noted(result=lambda arguments: [arguments["by"]])
@@ -219,6 +227,7 @@ def test_encoder_and_executor_are_registered_functions_named_by_the_engine(desk:
     assert (desk.ran, desk.told()) == ([{"a": 1, "by": "executor"}], ["<['executor']>"])
 
 
+@pytest.mark.row("L02", "T19")
 @pytest.mark.usefixtures("named")
 def test_a_registered_policy_decides_what_becomes_of_an_error(desk: Desk) -> None:
     desk.noted(result=lambda arguments: allm.ToolError("no"))
@@ -226,6 +235,7 @@ def test_a_registered_policy_decides_what_becomes_of_an_error(desk: Desk) -> Non
     assert (desk.reason, desk.session.status) == ("gave_up", "completed")
 
 
+@pytest.mark.row("L02", "L07")
 @pytest.mark.usefixtures("named")
 def test_a_registered_predicate_halts_when_it_says(desk: Desk) -> None:
     desk.noted()
@@ -233,6 +243,7 @@ def test_a_registered_predicate_halts_when_it_says(desk: Desk) -> None:
     assert (desk.reason, desk.session.status) == ("halt_when", "completed")
 
 
+@pytest.mark.row("L07")
 @pytest.mark.usefixtures("named")
 def test_a_predicate_that_raises_is_an_error_on_record(desk: Desk) -> None:
     desk.noted()
@@ -258,6 +269,7 @@ def test_an_engine_that_names_a_function_which_code_does_not_have_ends_in_error(
     assert desk.model.requests == []
 
 
+@pytest.mark.row("L14")
 def test_a_broken_answer_is_kept_marked_and_left_out_of_later_requests(desk: Desk) -> None:
     desk.run(cut("Half an ans"), say("A whole one."))
     message = desk.session.messages.get(role="assistant")
@@ -268,11 +280,13 @@ def test_a_broken_answer_is_kept_marked_and_left_out_of_later_requests(desk: Des
     assert desk.reason == "completed"
 
 
+@pytest.mark.row("L14")
 def test_a_failure_before_the_first_delta_is_tried_again(desk: Desk) -> None:
     desk.run(fail(503, retry_after=0), say("Hello."))
     assert (desk.reason, len(desk.model.requests)) == ("completed", 2)
 
 
+@pytest.mark.row("T23")
 @pytest.mark.parametrize("choice", ["required", "work"])
 def test_the_engines_tool_choice_reaches_the_model(desk: Desk, choice: str) -> None:
     desk.noted()
@@ -280,6 +294,7 @@ def test_the_engines_tool_choice_reaches_the_model(desk: Desk, choice: str) -> N
     assert desk.model.requests[0].tool_choice == choice
 
 
+@pytest.mark.row("T23")
 def test_a_tool_choice_that_is_not_on_offer_ends_in_a_clear_error(desk: Desk) -> None:
     desk.run(say("never"), tool_choice="work")
     assert desk.session.status == "error"
@@ -287,6 +302,7 @@ def test_a_tool_choice_that_is_not_on_offer_ends_in_a_clear_error(desk: Desk) ->
     assert desk.model.requests == []
 
 
+@pytest.mark.row("L09")
 def test_usage_is_summed_over_run_and_session_and_unknown_stays_unknown(desk: Desk) -> None:
     from allm_django.providers.scripted import usage
 
@@ -304,6 +320,7 @@ def test_usage_is_summed_over_run_and_session_and_unknown_stays_unknown(desk: De
 # -- questions (S04, T13) ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("S04", "T13")
 def test_a_reply_answers_the_one_open_question(desk: Desk) -> None:
     desk.tool(lambda arguments: allm.AskUser("Which one?", ["red", "blue"]))
     desk.run(call("work"), say("Blue it is."))
@@ -316,6 +333,7 @@ def test_a_reply_answers_the_one_open_question(desk: Desk) -> None:
     assert desk.session.messages.filter(role="user").count() == 1
 
 
+@pytest.mark.row("S04", "T13")
 def test_with_two_questions_open_each_is_answered_by_name(desk: Desk) -> None:
     desk.tool(lambda arguments: allm.AskUser(arguments["q"]))
     desk.run([call("work", {"q": "One?"}), call("work", {"q": "Two?"})], say("Done."))
@@ -338,6 +356,7 @@ def two_waiting(desk: Desk) -> list[str]:
     return [row.call_id for row in desk.open()]
 
 
+@pytest.mark.row("S03")
 def test_the_last_result_lets_the_loop_go_on(desk: Desk) -> None:
     first, second = two_waiting(desk)
     sessions.submit_tool_result(desk.session, second, {"two": 2})
@@ -347,6 +366,7 @@ def test_the_last_result_lets_the_loop_go_on(desk: Desk) -> None:
     assert (desk.told(), desk.reason) == (["one", '{"two":2}'], "completed")
 
 
+@pytest.mark.row("S03")
 def test_several_results_at_once(desk: Desk) -> None:
     first, second = two_waiting(desk)
     sessions.submit_tool_results(desk.session, {second: 2, first: None})
@@ -354,6 +374,7 @@ def test_several_results_at_once(desk: Desk) -> None:
     assert (desk.told(), desk.reason) == (["null", "2"], "completed")
 
 
+@pytest.mark.row("S03")
 @pytest.mark.parametrize(
     ("given", "error", "named"),
     [
@@ -372,6 +393,7 @@ def test_many_results_are_all_or_none(desk: Desk, given: Any, error: Any, named:
     assert fresh(desk.session).event_count == before
 
 
+@pytest.mark.row("S03")
 def test_a_call_that_has_its_result_is_refused_by_name_and_the_others_stay_open(desk: Desk) -> None:
     first, second = two_waiting(desk)
     sessions.submit_tool_result(desk.session, first, 1)
@@ -381,6 +403,7 @@ def test_a_call_that_has_its_result_is_refused_by_name_and_the_others_stay_open(
     assert desk.calls()[0].result == 1
 
 
+@pytest.mark.row("T24")
 def test_a_large_result_is_kept_whole_and_capped_for_the_model(desk: Desk) -> None:
     first, _ = two_waiting(desk)
     sessions.submit_tool_result(desk.session, first, "x" * 100_000)

@@ -37,6 +37,7 @@ def reason(session: Session) -> str:
     return session.runs.order_by("-created_at")[0].halted_reason
 
 
+@pytest.mark.row("S02")
 def test_a_message_is_answered_and_the_next_one_too() -> None:
     session = session_of(ScriptedModel([say("Hello."), say("Yes.")]))
     assert sessions.wait(session).status == "completed"
@@ -107,6 +108,7 @@ def test_a_decision_lets_the_runner_go_on(verb: str) -> None:
         assert reason(session) == "completed"
 
 
+@pytest.mark.row("L15")
 def test_a_cancel_in_mid_stream_keeps_what_came_and_the_thread_goes_on(gate: threading.Event) -> None:
     model = ScriptedModel([[say("Half an answer"), hold(gate), say("never")], say("Fresh.")])
     session = session_of(model)
@@ -132,6 +134,7 @@ def test_a_cancel_heard_of_late_does_not_disturb_the_next_run(gate: threading.Ev
     assert not session.messages.exclude(broken="").exists()
 
 
+@pytest.mark.row("L15")
 def test_a_cancel_lets_calls_with_effects_end_and_starts_no_further_one(gate: threading.Event, settings: Any) -> None:
     settings.ALLM = {**settings.ALLM, "CANCEL_GRACE_SECONDS": 20.0, "MAX_PARALLEL": 1}
     begun = threading.Event()
@@ -159,6 +162,7 @@ def test_a_cancel_lets_calls_with_effects_end_and_starts_no_further_one(gate: th
         check_history(load_history(session.pk))
 
 
+@pytest.mark.row("L15")
 def test_a_call_that_outlives_a_cancel_is_unknown_and_what_it_gives_is_kept(gate: threading.Event) -> None:
     begun = threading.Event()
 
@@ -208,6 +212,7 @@ async def _walk() -> None:
     await sync_to_async(connections.close_all)()
 
 
+@pytest.mark.row("S02")
 def test_the_async_twins_do_the_same() -> None:
     def pay() -> str:
         """Pay."""

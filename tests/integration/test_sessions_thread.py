@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 # -- tools on offer (R09, R10, T20, T21) ------------------------------------------------------------------------------
 
 
+@pytest.mark.row("R10")
 def test_an_engine_without_selected_tools_offers_all_enabled_ones(desk: Desk) -> None:
     for name in ("b", "a"):
         desk.noted(name)
@@ -32,6 +33,7 @@ def test_an_engine_without_selected_tools_offers_all_enabled_ones(desk: Desk) ->
     assert desk.offered() == ["a", "b"]
 
 
+@pytest.mark.row("R10")
 def test_an_engine_offers_only_the_tools_selected_for_it(desk: Desk) -> None:
     chosen, off = desk.noted("a"), desk.tool(name="off", manual=True, enabled=False)
     desk.noted("b")
@@ -39,6 +41,7 @@ def test_an_engine_offers_only_the_tools_selected_for_it(desk: Desk) -> None:
     assert desk.offered() == ["a"]
 
 
+@pytest.mark.row("R09")
 @pytest.mark.parametrize(("allowed", "offered"), [(None, ["a", "b"]), ([], []), (["b"], ["b"]), (["c"], [])])
 def test_a_session_may_be_limited_to_named_tools(desk: Desk, allowed: Any, offered: list[str]) -> None:
     desk.noted("a")
@@ -48,6 +51,7 @@ def test_a_session_may_be_limited_to_named_tools(desk: Desk, allowed: Any, offer
     assert len(desk.ran) == len(offered)
 
 
+@pytest.mark.row("R10")
 def test_tools_are_offered_as_they_stand_at_each_turn(desk: Desk) -> None:
     tool = desk.noted("a")
     desk.noted("b")
@@ -65,6 +69,7 @@ def test_tools_are_offered_as_they_stand_at_each_turn(desk: Desk) -> None:
     assert [spec.description for spec in desk.model.requests[-1].tools if spec.name == "a"] == ["Another text."]
 
 
+@pytest.mark.row("T06", "R10")
 def test_a_row_whose_handler_code_does_not_have_is_not_offered(desk: Desk) -> None:
     tool = desk.noted("a")
     type(tool).objects.filter(pk=tool.pk).update(handler="os.system")
@@ -72,6 +77,7 @@ def test_a_row_whose_handler_code_does_not_have_is_not_offered(desk: Desk) -> No
     assert (desk.offered(), desk.call().outcome, desk.ran) == ([], "unavailable", [])
 
 
+@pytest.mark.row("T20", "T21")
 @pytest.mark.parametrize(
     ("made", "outcome", "words"),
     [
@@ -105,6 +111,7 @@ def test_text_that_no_database_stores_is_cleaned_on_the_way(desk: Desk) -> None:
 # -- provider ids (H01) -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("S06")
 def test_ids_that_repeat_or_are_empty_over_turns_break_nothing(desk: Desk) -> None:
     desk.noted(result=lambda arguments: arguments["n"])
     odd = [call("work", {"n": 1}, id=""), call("work", {"n": 2}, id="x"), call("work", {"n": 3}, id="x")]
@@ -135,6 +142,7 @@ def close_by_deciding(desk: Desk) -> None:
     sessions.approve(second, by=None)
 
 
+@pytest.mark.row("S06", "L15")
 @pytest.mark.parametrize("close", [close_by_cancel, close_by_writing_on, close_by_deciding], ids=lambda f: f.__name__)
 def test_each_call_has_one_result_right_after_its_message_however_it_was_closed(
     desk: Desk, close: Callable[[Desk], None]
@@ -186,6 +194,7 @@ def test_what_a_process_remembers_of_a_thread_is_what_the_rows_say(desk: Desk) -
 # -- context (T09, T10) -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("T09", "T10")
 @pytest.mark.parametrize("own", [None, 0, "", False, [], {}, {"tenant": 7}])
 def test_the_sessions_context_wins_over_the_engines_falsy_or_not(desk: Desk, own: Any) -> None:
     seen: list[allm.ToolContext] = []
@@ -201,6 +210,7 @@ def test_the_sessions_context_wins_over_the_engines_falsy_or_not(desk: Desk, own
 # -- events (S08) -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("S08")
 def test_events_are_numbered_without_gaps_and_hold_no_delta(desk: Desk) -> None:
     desk.noted(manual=True)
     desk.noted("other")
@@ -250,6 +260,7 @@ def test_an_event_carries_the_session_as_its_transaction_left_it(desk: Desk) -> 
     )
 
 
+@pytest.mark.row("S01")
 @pytest.mark.parametrize("make", list(STATES), ids=lambda make: make.__name__)
 def test_the_stored_status_is_what_the_rows_amount_to(desk: Desk, make: Callable[[Desk], None]) -> None:
     make(desk)
@@ -259,6 +270,7 @@ def test_the_stored_status_is_what_the_rows_amount_to(desk: Desk, make: Callable
     assert (session.active_run is None) == (session.status in ("idle", "completed", "error"))
 
 
+@pytest.mark.row("R11", "S06")
 def test_deleting_a_tool_leaves_its_calls_and_the_thread(desk: Desk) -> None:
     tool = desk.noted()
     desk.run(call("work"), say("Done."), say("Still here."))
@@ -268,6 +280,7 @@ def test_deleting_a_tool_leaves_its_calls_and_the_thread(desk: Desk) -> None:
     assert (desk.reason, desk.told(), desk.offered()) == ("completed", ["done"], [])
 
 
+@pytest.mark.row("T26", "R11")
 def test_sensitive_arguments_are_masked_in_events_and_clear_on_the_calls_row(desk: Desk) -> None:
     desk.noted(manual=True, sensitive=["card"])
     desk.run(call("work", {"card": "4111-1111", "order": 7}), say("Done."))

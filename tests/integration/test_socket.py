@@ -113,6 +113,7 @@ async def test_a_hello_gets_what_follows_its_cursor_and_then_live_news(ann: User
         assert frame["session"]["id"] == str(session.pk)
 
 
+@pytest.mark.row("S08")
 async def test_the_frames_fold_into_what_a_fresh_load_shows(ann: User, session: Session) -> None:
     kim = await on_database(person)("kim", "decide_toolcall")
     await on_database(a_tool)(sensitive=["card"])
@@ -137,6 +138,7 @@ async def test_the_frames_fold_into_what_a_fresh_load_shows(ann: User, session: 
     assert "4111" not in json.dumps(list(fold.calls.values()))
 
 
+@pytest.mark.row("S08")
 async def test_streaming_text_is_replayed_from_the_clients_offset(ann: User, session: Session) -> None:
     message = await streaming(session, "Grüß 𝄞", " Gott")
     key, number = str(message.pk), session.event_count

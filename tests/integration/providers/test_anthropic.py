@@ -38,6 +38,7 @@ def redacted(data: str) -> Block:
     return {"type": "redacted_thinking", "data": data}, []
 
 
+@pytest.mark.row("L09")
 async def test_text_usage_and_finish_reason(server: Server) -> None:
     server.answer(claude(text("Hel", "lo")))
     end = await read(model_at(server, "anthropic"))
@@ -71,6 +72,7 @@ async def test_arguments_are_kept_as_the_model_wrote_them(server: Server, argume
     assert (end.calls, end.finish_reason) == ((RawCall("t1", "look", arguments),), "max_tokens")
 
 
+@pytest.mark.row("L14")
 async def test_an_answer_without_stop_reason_is_broken_off(server: Server) -> None:
     server.answer(claude(text("Hel"), tool_use("t1", "save", "{}"), stop=None))
     with pytest.raises(StreamBrokenError, match="finish reason"):
@@ -134,6 +136,7 @@ async def test_the_request_says_all_and_leaves_schemas_alone(server: Server) -> 
     assert '{"q": ' in str(sent["messages"][1]["content"][0]["input"])
 
 
+@pytest.mark.row("T23")
 @pytest.mark.parametrize(
     ("choice", "sent"),
     [
@@ -165,6 +168,7 @@ async def test_a_parameter_it_does_not_know_is_refused(server: Server) -> None:
     assert caught.value.field == "params.seed"
 
 
+@pytest.mark.row("L17")
 async def test_the_key_is_sent_in_its_header_and_nowhere_else(server: Server) -> None:
     server.answer(claude(text("Hi")))
     end = await read(model_at(server, "anthropic", keys={"anthropic": "k-123456"}))

@@ -33,6 +33,7 @@ def call_answer(*chunks: dict[str, Any]) -> list[bytes]:
     return sse(chat({"role": "assistant", "content": None}), *chunks, chat({}, "tool_calls"), done=True)
 
 
+@pytest.mark.row("L09")
 async def test_text_comes_with_its_finish_reason_and_the_usage_of_the_last_chunk(server: Server, kind: str) -> None:
     server.answer(chat_text("Hel", "lo", **USAGE))
     end = await read(model_at(server, kind))
@@ -45,11 +46,13 @@ async def test_text_comes_with_its_finish_reason_and_the_usage_of_the_last_chunk
     assert json.loads(json.dumps(end.dump)) == end.dump
 
 
+@pytest.mark.row("L09")
 async def test_usage_that_was_not_told_is_unknown(server: Server, kind: str) -> None:
     server.answer(chat_text("Hi"))
     assert (await read(model_at(server, kind))).usage == Usage()
 
 
+@pytest.mark.row("L09")
 async def test_usage_without_details_leaves_them_unknown(server: Server, kind: str) -> None:
     server.answer(chat_text("Hi", prompt_tokens=5, completion_tokens=3, total_tokens=8))
     usage = (await read(model_at(server, kind))).usage
@@ -135,6 +138,7 @@ async def test_two_calls_of_one_id_are_both_given(server: Server, kind: str) -> 
     assert [(c.id, c.name) for c in (await read(model_at(server, kind))).calls] == [("a", "save"), ("a", "look")]
 
 
+@pytest.mark.row("T21")
 async def test_calls_cut_short_by_the_token_limit_say_so(server: Server, kind: str) -> None:
     server.answer(sse(chat_call('{"q": "lo', name="look", id="a"), chat({}, "length"), done=True))
     end = await read(model_at(server, kind))
@@ -153,6 +157,7 @@ async def test_a_refusal_is_the_text(server: Server, kind: str) -> None:
     assert (end.text, end.calls) == ("I cannot.", ())
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("done", [True, False])
 async def test_an_answer_without_finish_reason_is_broken_off(server: Server, kind: str, done: bool) -> None:
     server.answer(sse(chat({"content": "Hel"}), chat_call("{}", name="save", id="a"), done=done))
@@ -196,6 +201,7 @@ async def test_the_request_says_all_and_leaves_schemas_alone(server: Server) -> 
     assert sent["stream_options"] == {"include_usage": True}
 
 
+@pytest.mark.row("T23")
 @pytest.mark.parametrize(
     ("choice", "sent"),
     [

@@ -68,6 +68,7 @@ async def partial(model: Model) -> tuple[Assembly, ProviderError]:
     return assembly, caught.value
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("kind", [*KINDS, "openai-responses"])
 @pytest.mark.parametrize(
     ("status", "retryable"),
@@ -107,6 +108,7 @@ async def test_a_long_message_of_the_provider_is_cut(server: Server) -> None:
     assert len(error.detail) < 1200
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_dropped_connection_breaks_the_stream_after_its_text(server: Server, kind: str) -> None:
     server.answer([*BEGUN[kind], DROP])
@@ -115,6 +117,7 @@ async def test_a_dropped_connection_breaks_the_stream_after_its_text(server: Ser
     assert (assembly.text, assembly.finished, error.retryable) == ("Hel", None, False)
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_error_in_mid_stream_breaks_it_after_its_text(server: Server, kind: str) -> None:
     server.answer([*BEGUN[kind], *STREAM_ERRORS[kind]])
@@ -124,6 +127,7 @@ async def test_an_error_in_mid_stream_breaks_it_after_its_text(server: Server, k
     assert "Too busy." in error.message + error.detail
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("body", [[DROP], []])
 async def test_a_stream_that_ends_before_its_first_delta_may_be_tried_again(
@@ -149,6 +153,7 @@ async def test_nonsense_is_an_error_and_not_a_traceback(server: Server, kind: st
     assert error.__cause__ is None
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_provider_that_stalls_is_given_up_on(server: Server, kind: str) -> None:
     server.answer([HANG])
@@ -175,6 +180,7 @@ async def test_a_host_that_cannot_be_reached_may_be_tried_again(server: Server, 
     assert "could not be reached" in error.message
 
 
+@pytest.mark.row("L17")
 @pytest.mark.parametrize(
     ("kind", "variable"),
     [
@@ -196,6 +202,7 @@ async def test_a_missing_key_names_its_variable_when_the_stream_starts(
     assert server.seen == []
 
 
+@pytest.mark.row("L17")
 async def test_an_explicit_key_goes_before_the_environments(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
     monkeypatch.setenv("MY_KEY", "sk-mine")
@@ -207,6 +214,7 @@ async def test_an_explicit_key_goes_before_the_environments(server: Server, monk
     )
 
 
+@pytest.mark.row("L17")
 async def test_a_compatible_server_gets_no_key_that_is_not_meant_for_it(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +225,7 @@ async def test_a_compatible_server_gets_no_key_that_is_not_meant_for_it(
     assert "sk-environment" not in str(server.seen[0].headers)
 
 
+@pytest.mark.row("L17")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("key", [KEY, "plain7secret"])
 async def test_a_key_is_in_no_error_and_no_log(

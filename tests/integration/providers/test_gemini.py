@@ -19,6 +19,7 @@ def function_call(name: str, args: dict[str, Any], **more: Any) -> dict[str, Any
     return {"functionCall": {"name": name, "args": args}, **more}
 
 
+@pytest.mark.row("L09")
 async def test_text_usage_and_finish_reason(server: Server) -> None:
     server.answer(
         sse(
@@ -76,12 +77,14 @@ async def test_signatures_are_replayed_under_our_call_ids(server: Server) -> Non
     assert call["functionCall"].get("id") == answer["functionResponse"].get("id")
 
 
+@pytest.mark.row("L14")
 async def test_an_answer_without_finish_reason_is_broken_off(server: Server) -> None:
     server.answer(sse(gemini({"text": "Hel"})))
     with pytest.raises(StreamBrokenError):
         await read(model_at(server, "google"))
 
 
+@pytest.mark.row("T23")
 @pytest.mark.parametrize(("choice", "mode"), [("auto", "AUTO"), ("none", "NONE"), ("required", "ANY"), ("save", "ANY")])
 async def test_the_tool_choice_is_passed_on(server: Server, choice: str, mode: str) -> None:
     server.answer(sse(gemini({"text": "Hi"}, finish="STOP")))
@@ -100,6 +103,7 @@ async def test_a_parameter_it_does_not_know_is_refused(server: Server) -> None:
     assert caught.value.field == "params.parallel_tool_calls"
 
 
+@pytest.mark.row("L17")
 async def test_the_key_is_sent_in_its_header_and_not_in_the_address(server: Server) -> None:
     server.answer(sse(gemini({"text": "Hi"}, finish="STOP")))
     await read(model_at(server, "google", keys={"google": "k-123456"}))

@@ -52,6 +52,7 @@ CAUSES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.row("L05")
 @pytest.mark.parametrize("reason", CAUSES)
 def test_each_cause_alone_halts_with_its_own_word(reason: str) -> None:
     action = next_action(snapshot(**{"calls": (), **CAUSES[reason]}))
@@ -59,6 +60,7 @@ def test_each_cause_alone_halts_with_its_own_word(reason: str) -> None:
     assert action.reason == reason
 
 
+@pytest.mark.row("L05")
 @pytest.mark.parametrize(("first", "second"), list(itertools.combinations(CAUSES, 2)))
 def test_of_two_causes_the_earlier_in_the_order_names_the_halt(first: str, second: str) -> None:
     one, other = CAUSES[first], CAUSES[second]
@@ -68,6 +70,7 @@ def test_of_two_causes_the_earlier_in_the_order_names_the_halt(first: str, secon
     assert action.reason == first
 
 
+@pytest.mark.row("L05", "L15")
 @pytest.mark.parametrize("reason", CAUSES)
 def test_a_cancel_comes_before_every_other_reason(reason: str) -> None:
     given = CAUSES[reason]
@@ -79,11 +82,13 @@ def test_a_cancel_comes_before_every_other_reason(reason: str) -> None:
         assert action == halt("cancelled", waiting=reason == "unknown_outcome")
 
 
+@pytest.mark.row("T18")
 def test_ready_calls_start_together_in_the_order_asked() -> None:
     calls = (call(S.READY, id="a"), call(S.PENDING, id="b"), call(S.READY, id="c"))
     assert next_action(snapshot(*calls)) == ExecuteCalls(("a", "c"))
 
 
+@pytest.mark.row("L04")
 def test_a_pending_call_does_not_hold_up_its_siblings_and_the_halt_waits_for_them() -> None:
     assert next_action(snapshot(call(S.EXECUTING), call(S.PENDING, id="b"))) == AwaitCalls()
     assert next_action(snapshot(call(S.SETTLED), call(S.PENDING, id="b"))) == halt(
@@ -91,6 +96,7 @@ def test_a_pending_call_does_not_hold_up_its_siblings_and_the_halt_waits_for_the
     )
 
 
+@pytest.mark.row("L04")
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
@@ -105,11 +111,13 @@ def test_pending_calls_are_listed_in_order_whatever_else_halted(other: CallView,
     assert next_action(snapshot(*calls)) == halt(reason, True, manual_tool_calls=["b", "a"])
 
 
+@pytest.mark.row("L07")
 def test_a_step_is_checked_before_the_next_model_call() -> None:
     assert next_action(snapshot(call(S.SETTLED), step_checked=False)) == CheckStep()
     assert next_action(snapshot(call(S.SETTLED), step_checked=True)) == CallModel()
 
 
+@pytest.mark.row("L07")
 @pytest.mark.parametrize("bound", ["max_turns", "limit"])
 def test_the_last_step_is_checked_before_a_limit_halts(bound: str) -> None:
     given = snapshot(call(S.SETTLED), **{**CAUSES[bound], "step_checked": False})
@@ -120,16 +128,19 @@ def test_an_empty_answer_is_no_step_to_check() -> None:
     assert next_action(snapshot(blanks=1, step_checked=False)) == CallModel(nudge=True)
 
 
+@pytest.mark.row("L12")
 def test_empty_answers_are_asked_again_with_a_nudge_then_end_in_error() -> None:
     assert next_action(snapshot(blanks=1)) == CallModel(nudge=True)
     assert next_action(snapshot(blanks=2)) == CallModel(nudge=True)
     assert next_action(snapshot(blanks=3)) == halt("error", error="blank_answers")
 
 
+@pytest.mark.row("L12")
 def test_too_many_empty_answers_are_an_error_even_on_the_last_turn() -> None:
     assert next_action(snapshot(blanks=3, turns=5)) == halt("error", error="blank_answers")
 
 
+@pytest.mark.row("L10")
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -144,10 +155,12 @@ def test_a_limit_halts_and_says_which(name: str, values: dict[str, Any]) -> None
     assert next_action(snapshot(limits=limits, **values)) == halt("limit", limit=name)
 
 
+@pytest.mark.row("L09", "L10")
 def test_unknown_usage_reaches_no_limit() -> None:
     assert next_action(snapshot(limits=Limits(max_tokens=1, max_cost=0.01))) == CallModel()
 
 
+@pytest.mark.row("L15")
 def test_a_cancel_first_closes_what_is_open_and_waits_for_nothing_but_unknown_outcomes() -> None:
     assert next_action(snapshot(call(S.EXECUTING), cancel_requested=True)) == CloseCalls()
     assert next_action(snapshot(call(S.SETTLED), cancel_requested=True)) == halt("cancelled")

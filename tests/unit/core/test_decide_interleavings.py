@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -320,8 +321,10 @@ class Interleavings(RuleBasedStateMachine):
 
 Interleavings.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestInterleavings = Interleavings.TestCase
+TestInterleavings.pytestmark = [pytest.mark.row("L04", "L06", "L15", "S06")]
 
 
+@pytest.mark.row("L06")
 def test_left_alone_every_run_ends_within_its_turns() -> None:
     """Termination: with people who decide and handlers that end, a run of N turns takes a bounded number of looks."""
     machine = Interleavings()

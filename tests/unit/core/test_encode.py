@@ -55,6 +55,7 @@ class Broken(BaseModel):
 Pair = namedtuple("Pair", "x y")
 
 
+@pytest.mark.row("T11")
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -112,6 +113,7 @@ class Hostile(dict[str, Any]):
         raise RuntimeError("secret")
 
 
+@pytest.mark.row("T15")
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -161,11 +163,13 @@ def test_json_is_left_as_it_is(value: Any) -> None:
     assert to_json(plain) == plain
 
 
+@pytest.mark.row("T11")
 def test_text_is_verbatim_and_all_else_compact_json() -> None:
     assert to_text('{"a":  1}') == '{"a":  1}'
     assert to_text({"é": [1, None]}) == '{"é":[1,null]}'
 
 
+@pytest.mark.row("T24")
 @settings(deadline=None)
 @given(st.text(max_size=300), st.integers(60, 200))
 def test_a_models_copy_never_exceeds_its_cap_and_counts_what_is_missing(text: str, cap: int) -> None:
@@ -179,11 +183,13 @@ def test_a_models_copy_never_exceeds_its_cap_and_counts_what_is_missing(text: st
         assert marker == f"{len(text) - len(kept)} of {len(text)} characters left out]"
 
 
+@pytest.mark.row("T24")
 def test_the_cut_never_falls_inside_a_surrogate_pair() -> None:
     copies = [model_copy("\ud83d\ude00" * 100, cap) for cap in (70, 71)]
     assert all(copy.split("\n")[0].endswith("\ude00") for copy in copies)
 
 
+@pytest.mark.row("T26")
 def test_sensitive_fields_are_masked_by_name_and_by_path() -> None:
     arguments = {"Card": {"number": 1}, "deep": [{"CARD": 1}], "items": [{"pin": 1, "n": 2}], "pin": 3, "note": None}
     shown = mask(arguments, ["card", "items.pin"])
@@ -191,12 +197,14 @@ def test_sensitive_fields_are_masked_by_name_and_by_path() -> None:
     assert arguments["Card"] == {"number": 1}
 
 
+@pytest.mark.row("T26")
 def test_text_that_could_not_be_parsed_is_masked_whole() -> None:
     assert mask('{"card": 4111', ["card"]) == MASK
     assert mask('{"card": 4111', []) == '{"card": 4111'
     assert mask(None, ["card"]) is None
 
 
+@pytest.mark.row("T26")
 @settings(deadline=None)
 @given(JSON_VALUES)
 def test_nothing_sensitive_survives_at_any_depth(value: Any) -> None:

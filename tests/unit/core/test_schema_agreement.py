@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -61,6 +62,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.row("T05", "T21")
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SCHEMAS, LEAVES, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
 def test_arguments_fit_exactly_when_jsonschema_says_so(part: Any, shared: Any, arguments: dict[str, Any]) -> None:

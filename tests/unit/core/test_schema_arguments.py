@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from allm_django.core.schema import parse_arguments
 
 
+@pytest.mark.row("T21")
 @pytest.mark.parametrize("raw", ["", "  \n", None, "null", "{}", {}])
 def test_nothing_means_no_arguments(raw: Any) -> None:
     assert parse_arguments(raw) == ({}, "")
 
 
+@pytest.mark.row("T21")
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
@@ -63,6 +65,7 @@ def test_real_surrogate_pairs_are_ordinary_text() -> None:
     assert parse_arguments(r'{"a": "\ud83d\ude00"}') == ({"a": "😀"}, "")
 
 
+@pytest.mark.row("T21")
 @settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_makes_it_raise(raw: str) -> None:

@@ -87,6 +87,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.row("T05")
 @pytest.mark.parametrize(("schema", "place", "words"), REFUSED.values(), ids=REFUSED.keys())
 def test_refusal_names_the_place_and_the_reason(schema: Any, place: str, words: str) -> None:
     with pytest.raises(SchemaError) as caught:
@@ -95,6 +96,7 @@ def test_refusal_names_the_place_and_the_reason(schema: Any, place: str, words: 
     assert words in caught.value.message
 
 
+@pytest.mark.row("T05")
 @pytest.mark.parametrize(("schema", "place", "words"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_refused_can_not_be_compiled_either(schema: Any, place: str, words: str) -> None:
     if words == "keys are text":
@@ -109,6 +111,7 @@ def test_the_place_starts_with_the_callers_field() -> None:
     assert caught.value.field == "tools.refund.schema/properties/a~1b~0/type"
 
 
+@pytest.mark.row("T05")
 @pytest.mark.parametrize(
     "schema",
     [
@@ -133,6 +136,7 @@ def test_ordinary_schemas_pass(schema: dict[str, Any]) -> None:
     assert compile_schema(schema).schema == schema
 
 
+@pytest.mark.row("T05")
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_network(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("the network was used")

@@ -57,12 +57,14 @@ def test_a_pattern_without_a_start_is_tried_from_each_place() -> None:
     assert bounded("[a-z]+-x").degree == bounded("^[a-z]+-x").degree + 1
 
 
+@pytest.mark.row("T05")
 @pytest.mark.parametrize("text", REFUSED)
 def test_the_rest_is_refused_with_the_way_out(text: str) -> None:
     with pytest.raises(SchemaError, match="pattern"):
         bounded(text)
 
 
+@pytest.mark.row("T05")
 @pytest.mark.parametrize("text", LINEAR)
 def test_linear_patterns_stand_a_long_hostile_text(text: str) -> None:
     regex = bounded(text).regex
@@ -96,6 +98,7 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return parts.map("".join) | st.lists(inner, min_size=2, max_size=3).map("|".join)
 
 
+@pytest.mark.row("T05")
 @settings(deadline=None)
 @given(st.recursive(ATOMS, _grown, max_leaves=6), st.sampled_from(["a", "b", "ab", "ba", "1"]))
 def test_whatever_is_accepted_ends_on_a_text_that_its_bound_lets_through(text: str, unit: str) -> None:

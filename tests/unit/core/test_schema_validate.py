@@ -38,6 +38,7 @@ def said(**arguments: Any) -> list[str]:
     return [problem.message for problem in compile_schema(SCHEMA).errors({"count": 1, **arguments})]
 
 
+@pytest.mark.row("T21")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -71,6 +72,7 @@ def test_an_unknown_argument_is_told_with_the_known_ones_in_their_order() -> Non
     assert message.startswith("cuont is not an argument here; allowed: count, name, size")
 
 
+@pytest.mark.row("T21")
 def test_each_missing_argument_is_told_once() -> None:
     validator = compile_schema({"type": "object", "required": ["a", "b"]})
     assert [problem.path for problem in validator.errors({})] == ["a", "b"]
@@ -102,6 +104,7 @@ def test_unique_items_tells_one_from_true() -> None:
     assert not validator.is_valid({"x": [{"a": 1, "b": 2}, {"b": 2, "a": 1.0}]})
 
 
+@pytest.mark.row("T21", "T26")
 def test_messages_never_quote_a_value() -> None:
     secret = "canary-4111"
     for arguments in (
@@ -156,6 +159,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.row("T05")
 @pytest.mark.parametrize(("schema", "arguments"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_what_would_take_too_long_is_refused(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     [problem] = compile_schema(schema).errors(arguments)
@@ -179,6 +183,7 @@ def test_a_used_up_allowance_does_not_touch_the_next_validation_or_another_threa
     assert seen == [[]]
 
 
+@pytest.mark.row("T05")
 def test_deep_arguments_are_refused_rather_than_raise() -> None:
     validator = compile_schema({"type": "object", "properties": {"x": {"$ref": "#"}}})
     assert validator.is_valid(deep(30))

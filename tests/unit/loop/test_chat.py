@@ -35,6 +35,7 @@ def engine(entries: list[Any], **values: Any) -> allm.EngineSpec:
 # -- step, chat, stream (L01) ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("L01")
 def test_the_loop_runs_calls_until_the_model_answers(loop: Loop) -> None:
     given = engine([[say("Let me see."), call("double", {"n": 4})], say("It is 8.")])
     result = loop(given, asking())
@@ -45,6 +46,7 @@ def test_the_loop_runs_calls_until_the_model_answers(loop: Loop) -> None:
     assert [message.content for message in result.steps[0].tool_results] == ["8"]
 
 
+@pytest.mark.row("L01")
 @pytest.mark.parametrize(
     "entries",
     [
@@ -59,6 +61,7 @@ def test_all_four_doors_give_the_same(entries: list[Any]) -> None:
     assert all(result == results[0] for result in results)
 
 
+@pytest.mark.row("L01")
 def test_a_step_is_one_round_trip_and_its_calls() -> None:
     given = engine([call("double", {"n": 4}), say("It is 8.")])
     first = allm.step(given, asking())
@@ -68,12 +71,14 @@ def test_a_step_is_one_round_trip_and_its_calls() -> None:
     assert (second.done, second.halted_reason, second.text) == (True, "completed", "It is 8.")
 
 
+@pytest.mark.row("L01", "L04")
 def test_a_step_with_a_manual_call_says_why_it_would_not_go_on() -> None:
     step = allm.step(engine([call("refund", {"order": 7})]), asking())
     assert (step.done, step.halted_reason) == (True, "manual_tool_calls")
     assert [made.arguments for made in step.metadata["manual_tool_calls"]] == [{"order": 7}]
 
 
+@pytest.mark.row("L01", "S08")
 def test_the_stream_tells_everything_in_order() -> None:
     given = engine([[say("Let me see."), call("double", {"n": 4})], say("It is 8.")])
     kinds = [type(event).__name__ for event in allm.stream(given, asking())]
@@ -95,6 +100,7 @@ def test_the_stream_tells_everything_in_order() -> None:
     ]
 
 
+@pytest.mark.row("L01", "S08")
 def test_streamed_pieces_add_up_to_the_message() -> None:
     given = engine([[say("A longer text, in pieces."), call("double", {"n": 4})], say("Done.")])
     told = list(allm.stream(given, asking()))
@@ -109,6 +115,7 @@ def test_the_text_of_a_loop_that_got_no_answer_is_not_an_older_one(loop: Loop) -
     assert (result.halted_reason, result.text) == ("error", "")
 
 
+@pytest.mark.row("L09")
 def test_usage_is_summed_and_what_is_unknown_stays_unknown(loop: Loop) -> None:
     first = [usage(input_tokens=10, output_tokens=2), call("double", {"n": 1})]
     result = loop(engine([first, [usage(input_tokens=5), say("2")]]), asking())
@@ -117,6 +124,7 @@ def test_usage_is_summed_and_what_is_unknown_stays_unknown(loop: Loop) -> None:
     assert result.usage.cost is None
 
 
+@pytest.mark.row("L02")
 def test_the_loop_needs_no_django_settings() -> None:
     """L02: a process that never configures Django."""
     script = """
@@ -157,6 +165,7 @@ assert page is sys.modules["allm_django.chat"] is not allm.chat
 # -- where the sync twins may run -----------------------------------------------------------------------------------
 
 
+@pytest.mark.row("L01")
 @pytest.mark.parametrize("name", ["chat", "step", "stream"])
 @pytest.mark.asyncio
 async def test_a_sync_twin_refuses_a_running_event_loop_and_names_the_async_one(name: str) -> None:
@@ -174,6 +183,7 @@ def test_a_sync_twin_refuses_an_open_transaction(name: str) -> None:
 # -- modes (L03, L04) -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("L03", "L05")
 def test_the_whole_loop_manual_returns_every_call_and_ignores_the_tools_flag(loop: Loop) -> None:
     given = engine([[call("refund", {"order": 7}), call("double", {"n": 4})]], mode="manual")
     result = loop(given, asking())
@@ -181,11 +191,13 @@ def test_the_whole_loop_manual_returns_every_call_and_ignores_the_tools_flag(loo
     assert [made.name for made in result.metadata["manual_tool_calls"]] == ["refund", "double"]
 
 
+@pytest.mark.row("L03")
 def test_the_mode_of_the_call_wins_over_the_engines(loop: Loop) -> None:
     given = engine([call("double", {"n": 4}), say("8")], mode="manual")
     assert loop(given, asking(), mode="auto").text == "8"
 
 
+@pytest.mark.row("L04")
 def test_a_turn_with_a_manual_call_runs_its_other_calls_then_halts(loop: Loop) -> None:
     made = [call("refund", {"order": 1}), call("double", {"n": 4}), call("refund", {"order": 2}), call("nothing")]
     result = loop(engine([made]), asking())
@@ -195,6 +207,7 @@ def test_a_turn_with_a_manual_call_runs_its_other_calls_then_halts(loop: Loop) -
     assert len(tool_messages(result)) == 2
 
 
+@pytest.mark.row("L04", "L05")
 @pytest.mark.parametrize("how", ["asks", "halts", "fails"])
 def test_pending_calls_are_returned_in_order_whatever_else_happened(loop: Loop, how: str) -> None:
     def busy(arguments: dict[str, Any]) -> Any:
@@ -212,6 +225,7 @@ def test_pending_calls_are_returned_in_order_whatever_else_happened(loop: Loop, 
 # -- turns (L06) ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("L06")
 def test_max_turns_of_the_call_wins_over_the_engines_and_that_over_the_default(loop: Loop) -> None:
     endless = ScriptedModel([call("double", {"n": 1})], loop=True)
     for options, turns in (({}, 8), ({"max_turns": 3}, 3)):
@@ -222,6 +236,7 @@ def test_max_turns_of_the_call_wins_over_the_engines_and_that_over_the_default(l
     assert loop(given, asking()).halted_reason == "max_turns"
 
 
+@pytest.mark.row("L06")
 @pytest.mark.parametrize("turns", [0, -1, True, 1.5, "3"])
 def test_a_max_turns_that_is_no_positive_number_is_refused(loop: Loop, turns: Any) -> None:
     given = engine([say("x")])
@@ -232,6 +247,7 @@ def test_a_max_turns_that_is_no_positive_number_is_refused(loop: Loop, turns: An
     assert given.model.requests == []
 
 
+@pytest.mark.row("L06")
 def test_on_the_last_turn_pending_calls_are_not_lost(loop: Loop) -> None:
     made = [call("double", {"n": 4}), call("refund", {"order": 7})]
     result = loop(engine([made], max_turns=1), asking())
@@ -251,6 +267,7 @@ async def is_eight_async(step: Any) -> bool:
     return is_eight(step)
 
 
+@pytest.mark.row("L07")
 @pytest.mark.parametrize("predicate", [is_eight, is_eight_async, lambda step: is_eight_async(step)])
 def test_halt_when_sees_each_step_and_stops_the_loop(loop: Loop, predicate: Any) -> None:
     given = engine([call("double", {"n": 1}), call("double", {"n": 4}), say("never")])
@@ -258,11 +275,13 @@ def test_halt_when_sees_each_step_and_stops_the_loop(loop: Loop, predicate: Any)
     assert (result.halted_reason, len(result.steps)) == ("halt_when", 2)
 
 
+@pytest.mark.row("L05", "L07")
 def test_halt_when_comes_before_max_turns(loop: Loop) -> None:
     result = loop(engine([call("double", {"n": 4})], max_turns=1, halt_when=is_eight), asking())
     assert result.halted_reason == "halt_when"
 
 
+@pytest.mark.row("L07")
 def test_an_exception_of_halt_when_halts_with_error_and_is_on_record(loop: Loop) -> None:
     def broken(step: Any) -> bool:
         raise ZeroDivisionError("in the predicate")
@@ -281,6 +300,7 @@ def other(name: str, value: Any) -> allm.ToolSpec:
     return allm.ToolSpec(name, f"Gives {value}.", ANY, lambda arguments: value)
 
 
+@pytest.mark.row("T04")
 @pytest.mark.parametrize("where", ["engine", "call"])
 def test_two_tools_of_one_name_are_refused_before_the_model_is_called(loop: Loop, where: str) -> None:
     twice = [other("same", 1), other("same", 2)]
@@ -290,6 +310,7 @@ def test_two_tools_of_one_name_are_refused_before_the_model_is_called(loop: Loop
     assert given.model.requests == []
 
 
+@pytest.mark.row("L16")
 def test_tools_of_the_call_replace_in_place_and_others_are_appended(loop: Loop) -> None:
     given = engine([[call("b"), call("d")], say("x")], tools=[other("a", 1), other("b", 2), other("c", 3)])
     result = loop(given, asking(), tools=[other("d", 40), other("b", 20)])
@@ -297,6 +318,7 @@ def test_tools_of_the_call_replace_in_place_and_others_are_appended(loop: Loop) 
     assert tool_messages(result) == ["20", "40"]
 
 
+@pytest.mark.row("T23")
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "double"])
 def test_the_tool_choice_reaches_the_model(loop: Loop, choice: str) -> None:
     given = engine([say("x")], tool_choice=choice)
@@ -305,6 +327,7 @@ def test_the_tool_choice_reaches_the_model(loop: Loop, choice: str) -> None:
     assert (given.model.requests[0].tool_choice, second.requests[0].tool_choice) == (choice, choice)
 
 
+@pytest.mark.row("T23")
 @pytest.mark.parametrize("choice", ["nothing", "", None, ["double"]])
 def test_a_tool_choice_that_is_not_on_offer_is_refused(loop: Loop, choice: Any) -> None:
     given = engine([say("x")])
@@ -354,6 +377,7 @@ def test_the_model_gets_system_text_and_parameters_the_calls_own_first(loop: Loo
 UNSET = object()
 
 
+@pytest.mark.row("T10")
 @pytest.mark.parametrize("own", [UNSET, None, 0, "", False, [], {}, {"tenant": 7}])
 def test_the_context_of_the_call_wins_unchanged_falsy_or_not(loop: Loop, own: Any) -> None:
     seen: list[Any] = []
@@ -364,6 +388,7 @@ def test_the_context_of_the_call_wins_unchanged_falsy_or_not(loop: Loop, own: An
     assert own is UNSET or seen[0] is own
 
 
+@pytest.mark.row("T09")
 def test_a_handler_is_told_its_circumstances(loop: Loop) -> None:
     seen: list[allm.ToolContext] = []
     tools = [allm.ToolSpec("look", "Looks.", ANY, lambda arguments, ctx: seen.append(ctx))]

@@ -44,6 +44,7 @@ def outcomes(journal: MemoryJournal) -> dict[str, str]:
     return {event.call.name: event.outcome for event in told(journal) if isinstance(event, events.CallSettled)}
 
 
+@pytest.mark.row("L15")
 async def test_a_cancel_in_mid_stream_keeps_the_text_and_halts() -> None:
     gate = asyncio.Event()
     driver, journal = a_driver([[say("Half"), hold(gate), say("never")]])
@@ -56,6 +57,7 @@ async def test_a_cancel_in_mid_stream_keeps_the_text_and_halts() -> None:
     assert (broken.content, broken.complete) == ("Half", False)
 
 
+@pytest.mark.row("L15")
 async def test_a_cancel_closes_what_waits_and_what_may_be_dropped_and_starts_nothing_more() -> None:
     begun = asyncio.Event()
     started: list[str] = []
@@ -105,6 +107,7 @@ async def test_calls_that_end_while_a_cancel_closes_others_disturb_nothing(steps
     assert found["ends"] in ("cancelled", "succeeded")
 
 
+@pytest.mark.row("L15")
 async def test_a_started_call_with_effects_ends_by_itself_after_a_cancel() -> None:
     begun, let_go = threading.Event(), threading.Event()
 
@@ -122,6 +125,7 @@ async def test_a_started_call_with_effects_ends_by_itself_after_a_cancel() -> No
     assert outcomes(journal) == {"pay": "succeeded"}
 
 
+@pytest.mark.row("L15")
 @pytest.mark.parametrize("how", ["cancel", "stop"])
 async def test_a_call_with_effects_that_does_not_end_in_time_is_of_unknown_outcome(how: str) -> None:
     begun, let_go = threading.Event(), threading.Event()

@@ -21,6 +21,7 @@ def engine(*entries: Any, **values: Any) -> allm.EngineSpec:
     return allm.EngineSpec(ScriptedModel(entries), **values)
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("status", [429, 408, 500, 503, None])
 def test_a_failure_that_may_pass_is_tried_again_before_the_first_delta(loop: Loop, status: int | None) -> None:
     given = engine(fail(status, retry_after=0), fail(status, retry_after=0), say("Here."))
@@ -28,6 +29,7 @@ def test_a_failure_that_may_pass_is_tried_again_before_the_first_delta(loop: Loo
     assert len(given.model.requests) == 3
 
 
+@pytest.mark.row("L05", "L14")
 def test_a_failure_that_does_not_pass_ends_in_error_and_says_so(loop: Loop) -> None:
     given = engine(*[fail(503, retry_after=0, message="Too busy.")] * 5)
     result = loop(given, asking())
@@ -35,6 +37,7 @@ def test_a_failure_that_does_not_pass_ends_in_error_and_says_so(loop: Loop) -> N
     assert result.metadata["error"] == {"code": "provider", "message": "Too busy."}
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 def test_other_refusals_are_never_tried_again(loop: Loop, status: int) -> None:
     given = engine(fail(status, retry_after=0), say("never"))
@@ -42,6 +45,7 @@ def test_other_refusals_are_never_tried_again(loop: Loop, status: int) -> None:
     assert len(given.model.requests) == 1
 
 
+@pytest.mark.row("L14")
 def test_a_retry_after_above_the_cap_is_not_waited_for(loop: Loop) -> None:
     given = engine(fail(429, retry_after=3600), say("never"))
     assert loop(given, asking()).halted_reason == "error"
@@ -59,6 +63,7 @@ def test_the_turns_before_an_error_are_kept(loop: Loop) -> None:
     assert (result.halted_reason, len(result.steps)) == ("error", 1)
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("broken", [cut("Half an ans"), fail(503, after="Half an ans")])
 def test_a_stream_that_breaks_is_not_tried_again_and_its_text_is_kept_and_marked(loop: Loop, broken: Any) -> None:
     given = engine(broken, say("never"))
@@ -88,6 +93,7 @@ def never(arguments: Any) -> Any:
     raise AssertionError("a call of an incomplete message ran")
 
 
+@pytest.mark.row("L14")
 @pytest.mark.parametrize("error", [None, ConnectionError("reset"), RuntimeError("bug")])
 def test_no_call_of_an_incomplete_answer_runs(loop: Loop, error: Exception | None) -> None:
     model = Odd(TextDelta("Let me"), CallDelta(0, "c1", "work", "{}"), error=error)
@@ -117,6 +123,7 @@ def test_a_model_that_goes_on_after_its_end_is_an_error(loop: Loop) -> None:
     assert loop(allm.EngineSpec(Odd(Finished("x"), TextDelta("y"))), asking()).halted_reason == "error"
 
 
+@pytest.mark.row("L12")
 def test_empty_answers_are_asked_again_with_a_nudge_which_is_not_kept(loop: Loop) -> None:
     given = engine("", "", say("At last."))
     result = loop(given, asking())
@@ -126,6 +133,7 @@ def test_empty_answers_are_asked_again_with_a_nudge_which_is_not_kept(loop: Loop
     assert [message.content for message in result.messages if message.role == "user"] == ["Go."]
 
 
+@pytest.mark.row("L12")
 def test_endless_empty_answers_end_in_a_clear_error(loop: Loop) -> None:
     given = engine(*[""] * 9)
     result = loop(given, asking())
@@ -153,6 +161,7 @@ class Watched:
             self.left.set()
 
 
+@pytest.mark.row("L15")
 @pytest.mark.asyncio
 async def test_closing_an_async_stream_stops_the_model() -> None:
     model = Watched()
@@ -184,6 +193,7 @@ async def test_cancelling_the_task_stops_the_model_and_raises_nothing_else() -> 
     assert model.left.is_set()
 
 
+@pytest.mark.row("L15")
 @pytest.mark.asyncio
 async def test_closing_the_stream_starts_no_further_call_and_cancels_the_running_one() -> None:
     started: list[int] = []

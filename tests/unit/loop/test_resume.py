@@ -42,6 +42,7 @@ def sent(spec: allm.EngineSpec) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in spec.model.requests[-1].messages]
 
 
+@pytest.mark.row("L08")
 def test_a_halted_loop_goes_on_with_one_result_per_pending_call(loop: Loop) -> None:
     desk = engine([call("refund", {"o": 1}), call("look", {"q": "x"}), call("refund", {"o": 2})], say("Done."))
     halted = loop(desk, asking())
@@ -53,6 +54,7 @@ def test_a_halted_loop_goes_on_with_one_result_per_pending_call(loop: Loop) -> N
     assert sent(desk)[2:] == [("tool", '{"refunded":true}'), ("tool", "saw x"), ("tool", "two")]
 
 
+@pytest.mark.row("L08", "T13")
 def test_a_question_is_answered_by_a_result_for_its_call(loop: Loop) -> None:
     desk = engine(call("ask"), say("Blue it is."))
     halted = loop(desk, asking())
@@ -63,6 +65,7 @@ def test_a_question_is_answered_by_a_result_for_its_call(loop: Loop) -> None:
     assert (result.text, sent(desk)[-1]) == ("Blue it is.", ("tool", "blue"))
 
 
+@pytest.mark.row("L08")
 def test_a_conversation_survives_json_and_goes_on_from_plain_objects(loop: Loop) -> None:
     desk = engine([say("Hm."), call("refund", {"o": 1}), call("look")], say("Done."))
     halted = loop(desk, [{"role": "user", "content": "Go."}])
@@ -83,6 +86,7 @@ def refused(loop: Loop, messages: Any) -> HistoryError:
 ASKED = Message("assistant", calls=(ToolCall("c1", "refund", {}), ToolCall("c2", "refund", {})))
 
 
+@pytest.mark.row("L08")
 @pytest.mark.parametrize(
     ("results", "named"),
     [
@@ -153,6 +157,7 @@ def test_a_result_needs_the_id_of_its_call(call_id: Any) -> None:
         allm.tool_result(call_id, "x")
 
 
+@pytest.mark.row("L14")
 def test_a_broken_answer_stays_in_the_conversation_and_out_of_later_requests(loop: Loop) -> None:
     desk = engine(cut("Half an ans"), say("A whole one."))
     broken = loop(desk, asking())
@@ -161,6 +166,7 @@ def test_a_broken_answer_stays_in_the_conversation_and_out_of_later_requests(loo
     assert (result.text, sent(desk)) == ("A whole one.", [("user", "Go.")])
 
 
+@pytest.mark.row("S06")
 def test_provider_ids_that_repeat_or_are_empty_become_ids_of_our_own(loop: Loop) -> None:
     odd = [call("look", {"q": "a"}, id=""), call("look", {"q": "b"}, id="same"), call("look", {"q": "c"}, id="same")]
     desk = engine(odd, call("look", {"q": "d"}, id="same"), say("Done."))
@@ -211,6 +217,7 @@ def threads(draw: st.DrawFn) -> list[Message]:
     return thread
 
 
+@pytest.mark.row("S06", "T18")
 @given(threads())
 @settings(max_examples=200, deadline=None)
 def test_a_request_is_valid_and_holds_each_result_in_its_calls_order(thread: list[Message]) -> None:
@@ -224,6 +231,7 @@ def test_a_request_is_valid_and_holds_each_result_in_its_calls_order(thread: lis
         assert message.role != "tool"
 
 
+@pytest.mark.row("L08", "S06")
 @given(threads(), st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_thread_that_lost_or_doubled_a_result_is_refused(thread: list[Message], data: st.DataObject) -> None:

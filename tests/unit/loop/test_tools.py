@@ -54,6 +54,7 @@ class Parcel:
 # -- results (T11–T16) ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("T11")
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -78,6 +79,7 @@ async def tool_error_raised_async(arguments: Any) -> Any:
     raise allm.ToolError("There is no such order.")
 
 
+@pytest.mark.row("T12")
 @pytest.mark.parametrize(
     "handler",
     [tool_error_raised, tool_error_raised_async, lambda arguments: allm.ToolError("There is no such order.")],
@@ -89,6 +91,7 @@ def test_a_tools_own_error_reaches_the_model_in_its_words(loop: Loop, handler: A
     assert result.text == "Done."
 
 
+@pytest.mark.row("T16")
 def test_an_exception_reaches_the_model_without_its_words(loop: Loop) -> None:
     def handler(arguments: Any) -> Any:
         raise ValueError("password is hunter2")
@@ -98,6 +101,7 @@ def test_an_exception_reaches_the_model_without_its_words(loop: Loop) -> None:
     assert "hunter2" not in repr(result)
 
 
+@pytest.mark.row("T16")
 def test_the_staffs_detail_of_an_exception_is_in_the_event() -> None:
     def handler(arguments: Any) -> Any:
         raise ValueError("password is hunter2")
@@ -107,6 +111,7 @@ def test_the_staffs_detail_of_an_exception_is_in_the_event() -> None:
     assert "hunter2" in settled[0].result.detail
 
 
+@pytest.mark.row("T15")
 @pytest.mark.parametrize(
     ("value", "code"),
     [
@@ -122,11 +127,13 @@ def test_what_is_no_result_is_an_error_and_the_loop_goes_on(loop: Loop, value: A
     assert result.text == "Done."
 
 
+@pytest.mark.row("T14", "L05")
 def test_a_halt_stops_the_loop_with_its_own_reason_and_its_value_is_the_result(loop: Loop) -> None:
     result = run(loop, lambda arguments: allm.Halt("out_of_stock", {"left": 0}))
     assert (result.halted_reason, tool_messages(result), len(result.steps)) == ("out_of_stock", ['{"left":0}'], 1)
 
 
+@pytest.mark.row("T14")
 @pytest.mark.parametrize("reason", ["completed", "max_turns", "limit", "cancelled", "", "x" * 65])
 def test_a_halt_with_a_reason_of_the_loop_itself_is_an_error_result(loop: Loop, reason: str) -> None:
     result = run(loop, lambda arguments: allm.Halt(reason))
@@ -134,6 +141,7 @@ def test_a_halt_with_a_reason_of_the_loop_itself_is_an_error_result(loop: Loop, 
     assert result.halted_reason == "completed"
 
 
+@pytest.mark.row("T13")
 def test_two_questions_are_returned_in_the_order_of_their_calls_whichever_was_asked_first(loop: Loop) -> None:
     second = asyncio.Event()
 
@@ -153,14 +161,17 @@ def test_two_questions_are_returned_in_the_order_of_their_calls_whichever_was_as
     assert [question["text"] for question in result.metadata["questions"]] == ["One?", "Two?"]
 
 
+@pytest.mark.row("T07")
 def test_a_tool_without_a_handler_is_not_found(loop: Loop) -> None:
     assert "not_found" in told(loop, spec(None))
 
 
+@pytest.mark.row("T07")
 def test_a_manual_tool_without_a_handler_waits(loop: Loop) -> None:
     assert run(loop, spec(None, manual=True)).halted_reason == "manual_tool_calls"
 
 
+@pytest.mark.row("T08")
 @pytest.mark.parametrize("handler", [lambda: None, lambda a, b, c: None, lambda *a: None, "no.such.key"])
 def test_a_handler_that_cant_be_called_is_refused_before_the_model_is_called(loop: Loop, handler: Any) -> None:
     model = ScriptedModel([call("work"), say("never")])
@@ -169,6 +180,7 @@ def test_a_handler_that_cant_be_called_is_refused_before_the_model_is_called(loo
     assert model.requests == []
 
 
+@pytest.mark.row("T06", "L02")
 def test_a_handler_may_be_named_by_its_registered_key(loop: Loop) -> None:
     with registry.registered(shout) as definition:
         assert told(loop, spec(definition.key)) == "Hey!"
@@ -177,6 +189,7 @@ def test_a_handler_may_be_named_by_its_registered_key(loop: Loop) -> None:
 # -- timeouts (T17) -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("T17")
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_a_timeout_is_a_tool_error_that_says_whether_it_may_have_run(loop: Loop, idempotent: bool) -> None:
     cancelled = threading.Event()
@@ -193,6 +206,7 @@ def test_a_timeout_is_a_tool_error_that_says_whether_it_may_have_run(loop: Loop,
     assert (result.text, cancelled.is_set()) == ("Done.", True)
 
 
+@pytest.mark.row("T17")
 def test_a_sync_handler_that_hangs_does_not_hold_up_the_loop(loop: Loop) -> None:
     let_go = threading.Event()
     result = run(loop, spec(lambda arguments: let_go.wait(), timeout=SOON))
@@ -204,6 +218,7 @@ def test_a_sync_handler_that_hangs_does_not_hold_up_the_loop(loop: Loop) -> None
 # -- side by side (T18) ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("T18")
 def test_sync_calls_of_a_turn_run_side_by_side_and_results_keep_the_order_asked(loop: Loop) -> None:
     together = threading.Barrier(3, timeout=20)
 
@@ -217,6 +232,7 @@ def test_sync_calls_of_a_turn_run_side_by_side_and_results_keep_the_order_asked(
     assert [m.content for m in engine.model.requests[-1].messages if m.role == "tool"] == ["3", "1", "2"]
 
 
+@pytest.mark.row("T18")
 def test_async_calls_run_side_by_side_and_the_last_asked_may_end_first(loop: Loop) -> None:
     ended: list[int] = []
     second = asyncio.Event()
@@ -237,6 +253,7 @@ def test_async_calls_run_side_by_side_and_the_last_asked_may_end_first(loop: Loo
     assert (tool_messages(loop(engine, asking())), ended) == (["1", "2"], [2, 1])
 
 
+@pytest.mark.row("T18")
 def test_no_more_calls_run_at_once_than_allowed(loop: Loop) -> None:
     running: list[int] = []
     most: list[int] = []
@@ -253,6 +270,7 @@ def test_no_more_calls_run_at_once_than_allowed(loop: Loop) -> None:
     assert max(most) == 2
 
 
+@pytest.mark.row("T09", "T18", "S08")
 def test_starts_progress_and_ends_are_told_live() -> None:
     def work(arguments: Any, ctx: allm.ToolContext) -> str:
         ctx.progress(0.5, "half way")
@@ -269,10 +287,12 @@ def test_starts_progress_and_ends_are_told_live() -> None:
 # -- on_tool_error (T12, T19) ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("T12", "T19")
 def test_by_default_an_error_is_the_result_and_the_loop_goes_on(loop: Loop) -> None:
     assert run(loop, tool_error_raised).text == "Done."
 
 
+@pytest.mark.row("T19", "L05")
 @pytest.mark.parametrize("where", ["engine", "call"])
 def test_halt_on_error_stops_with_the_error_as_result(loop: Loop, where: str) -> None:
     engine = allm.EngineSpec(
@@ -297,11 +317,13 @@ def policies(answer: Any) -> list[Any]:
     return [policy, asynchronous]
 
 
+@pytest.mark.row("T19")
 @pytest.mark.parametrize("policy", policies(lambda made, error: {"instead": made.name, "of": error.code}))
 def test_a_functions_answer_replaces_the_error(loop: Loop, policy: Any) -> None:
     assert told(loop, tool_error_raised, on_tool_error=policy) == '{"instead":"work","of":"tool_error"}'
 
 
+@pytest.mark.row("T19")
 @pytest.mark.parametrize("policy", policies(lambda made, error: allm.Halt("gave_up")))
 def test_a_function_may_halt(loop: Loop, policy: Any) -> None:
     result = run(loop, tool_error_raised, on_tool_error=policy)
@@ -309,18 +331,21 @@ def test_a_function_may_halt(loop: Loop, policy: Any) -> None:
     assert "There is no such order." in tool_messages(result)[0]
 
 
+@pytest.mark.row("T19")
 @pytest.mark.parametrize("policy", policies(lambda made, error: error))
 def test_a_function_may_leave_the_error_as_it_is(loop: Loop, policy: Any) -> None:
     result = run(loop, tool_error_raised, on_tool_error=policy)
     assert tool_messages(result) == ['{"error":"tool_error","message":"There is no such order."}']
 
 
+@pytest.mark.row("T19")
 @pytest.mark.parametrize("policy", policies(lambda made, error: 1 / 0))
 def test_a_function_that_fails_halts_the_loop(loop: Loop, policy: Any) -> None:
     result = run(loop, tool_error_raised, on_tool_error=policy)
     assert result.halted_reason == "tool_error"
 
 
+@pytest.mark.row("T19")
 def test_a_function_is_asked_once_for_each_error_and_for_nothing_else(loop: Loop) -> None:
     asked: list[str] = []
 
@@ -339,6 +364,7 @@ def test_a_function_is_asked_once_for_each_error_and_for_nothing_else(loop: Loop
 # -- arguments and names (T20, T21) ---------------------------------------------------------------------------------
 
 
+@pytest.mark.row("T21")
 @pytest.mark.parametrize("raw", ["", "null", "  ", "{}"])
 def test_empty_arguments_are_an_empty_object(loop: Loop, raw: str) -> None:
     engine = allm.EngineSpec(
@@ -347,6 +373,7 @@ def test_empty_arguments_are_an_empty_object(loop: Loop, raw: str) -> None:
     assert tool_messages(loop(engine, asking())) == ["{}"]
 
 
+@pytest.mark.row("T21")
 @pytest.mark.parametrize(
     ("raw", "named"),
     [
@@ -376,6 +403,7 @@ def test_bad_arguments_are_told_what_to_mend_and_nobody_is_asked_and_nothing_run
     assert (sibling, result.text, result.metadata["manual_tool_calls"]) == ("ran", "Done.", [])
 
 
+@pytest.mark.row("T20")
 def test_an_unknown_tool_is_answered_with_the_names_on_offer_and_siblings_run(loop: Loop) -> None:
     tools = [spec(lambda arguments: "ran", "b"), spec(lambda arguments: "ran", "a")]
     engine = allm.EngineSpec(ScriptedModel([[call("c"), call("a")], say("Done.")]), tools)
@@ -389,6 +417,7 @@ def test_an_unknown_tool_is_answered_with_the_names_on_offer_and_siblings_run(lo
 # -- encoder and executor (T24, T25) --------------------------------------------------------------------------------
 
 
+@pytest.mark.row("T24")
 @pytest.mark.parametrize("where", ["engine", "call"])
 def test_an_encoder_gives_the_models_copy(loop: Loop, where: str) -> None:
     encoder = lambda value: f"<{value}>"  # noqa: E731
@@ -399,11 +428,13 @@ def test_an_encoder_gives_the_models_copy(loop: Loop, where: str) -> None:
     assert tool_messages(loop(engine, asking(), **({} if where == "engine" else {"encoder": encoder}))) == ["<[1, 2]>"]
 
 
+@pytest.mark.row("T15", "T24")
 @pytest.mark.parametrize("encoder", [lambda value: 1 / 0, lambda value: 3])
 def test_an_encoder_that_fails_is_an_error_result(loop: Loop, encoder: Any) -> None:
     assert "encoding_failed" in told(loop, lambda arguments: [1], encoder=encoder)
 
 
+@pytest.mark.row("T24")
 def test_the_models_copy_is_capped_with_a_marker_and_the_whole_is_kept() -> None:
     engine = allm.EngineSpec(ScriptedModel([call("work"), say("x")]), [spec(lambda arguments: "ab" * 50_000)])
     settled = next(event for event in allm.stream(engine, asking()) if isinstance(event, events.CallSettled))
@@ -429,12 +460,14 @@ async def async_executor(handler: Any, arguments: Any, ctx: allm.ToolContext) ->
     return await result if asyncio.iscoroutine(result) else result
 
 
+@pytest.mark.row("T25")
 @pytest.mark.parametrize("handler", [sync_handler, async_handler])
 @pytest.mark.parametrize("executor", [sync_executor, async_executor])
 def test_any_executor_runs_any_handler(loop: Loop, handler: Any, executor: Any) -> None:
     assert told(loop, handler, executor=executor) == "ran"
 
 
+@pytest.mark.row("T25")
 @pytest.mark.parametrize("where", ["engine", "call"])
 def test_an_executor_stands_between_the_loop_and_the_handler(loop: Loop, where: str) -> None:
     engine = allm.EngineSpec(
@@ -446,6 +479,7 @@ def test_an_executor_stands_between_the_loop_and_the_handler(loop: Loop, where: 
     assert tool_messages(result) == ['{"a":1,"by":"executor"}']
 
 
+@pytest.mark.row("T25")
 def test_an_executor_that_fails_is_a_tool_error(loop: Loop) -> None:
     def broken(handler: Any, arguments: Any, ctx: Any) -> Any:
         raise OSError("no machine")

@@ -77,6 +77,7 @@ def test_a_base_url_that_is_none_is_refused_without_being_shown(url: str) -> Non
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.row("L17")
 def test_a_key_is_not_shown_by_its_model() -> None:
     model = resolve_model("openai:x", keys={"openai": "sk-verysecret"})
     assert "sk-verysecret" not in repr(model) + repr(vars(model))

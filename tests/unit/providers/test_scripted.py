@@ -41,6 +41,7 @@ def ask(model: Model, asked: ModelRequest | None = None) -> Assembly:
     return asyncio.run(read(model, asked))
 
 
+@pytest.mark.row("L18")
 def test_entries_answer_one_request_each_and_requests_are_kept() -> None:
     model = ScriptedModel([say("one"), "two"])
     first, second = request("a"), request("b")
@@ -61,6 +62,7 @@ def test_a_looping_script_starts_over() -> None:
     assert [ask(model).text for _ in range(5)] == ["a", "b", "a", "b", "a"]
 
 
+@pytest.mark.row("L18")
 def test_a_list_is_one_answer_of_several_parts() -> None:
     model = ScriptedModel([[think("hm"), say("Look: "), call("look", {"q": "ü"}), call("save"), say("done")]])
     answer = ask(model)
@@ -70,6 +72,7 @@ def test_a_list_is_one_answer_of_several_parts() -> None:
     assert answer.finished.finish_reason == "tool_calls"
 
 
+@pytest.mark.row("L18")
 def test_deltas_are_small_and_add_up_to_the_end() -> None:
     async def deltas() -> list[Delta]:
         model = ScriptedModel([[say("abcdefgh"), call("look", {"q": "x"})]], chunk_size=3)
@@ -89,6 +92,7 @@ def test_calls_are_numbered_over_all_answers_of_a_model() -> None:
     assert ids == ["call_1", "call_2", "call_3"]
 
 
+@pytest.mark.row("L18")
 def test_ids_and_arguments_may_be_as_bad_as_a_servers() -> None:
     model = ScriptedModel([[call("a", id=""), call("b", id="x"), raw_call("c", '{"q": ', id="x"), raw_call("d", "")]])
     assert ask(model).calls == (
@@ -106,6 +110,7 @@ def test_a_function_answers_what_it_was_asked() -> None:
     assert len(answer.calls) == 1
 
 
+@pytest.mark.row("L18")
 @pytest.mark.parametrize(
     ("status", "retryable"), [(429, True), (500, True), (503, True), (408, True), (None, True), (400, False)]
 )
@@ -117,6 +122,7 @@ def test_failures_say_whether_to_try_again(status: int | None, retryable: bool) 
     assert not isinstance(error, StreamBrokenError)
 
 
+@pytest.mark.row("L18")
 @pytest.mark.parametrize("entry", [cut("Hel"), fail(status=503, after="Hel"), [say("Hel"), fail(503)]])
 def test_what_breaks_in_mid_stream_is_a_broken_stream_after_its_text(entry: Any) -> None:
     model, assembly = ScriptedModel([entry]), Assembly()
@@ -131,6 +137,7 @@ def test_what_breaks_in_mid_stream_is_a_broken_stream_after_its_text(entry: Any)
     assert (assembly.text, assembly.finished) == ("Hel", None)
 
 
+@pytest.mark.row("L09", "L18")
 def test_usage_is_unknown_unless_told() -> None:
     def used(model: ScriptedModel) -> Usage:
         finished = ask(model).finished
@@ -221,6 +228,7 @@ def test_a_stream_without_delay_lets_others_run() -> None:
     assert asyncio.run(run())
 
 
+@pytest.mark.row("L18")
 def test_a_delay_comes_before_each_delta(monkeypatch: pytest.MonkeyPatch) -> None:
     naps: list[float] = []
 

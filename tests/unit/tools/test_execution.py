@@ -65,6 +65,7 @@ def raising(error: BaseException) -> list[Any]:
     return both(handler)
 
 
+@pytest.mark.row("T11")
 @pytest.mark.parametrize("handler", returning({"a": [1]}))
 async def test_a_value_comes_back_whole_and_as_the_models_copy(pool: HandlerThreads, handler: Any) -> None:
     assert await run(pool, handler) == Execution("ok", value={"a": [1]}, content='{"a":[1]}')
@@ -86,17 +87,20 @@ async def test_handlers_get_their_arguments_and_context(pool: HandlerThreads) ->
         assert (await run(pool, handler, {"a": 1})).value == [1, "c1"]
 
 
+@pytest.mark.row("T07")
 async def test_no_handler_is_not_found(pool: HandlerThreads) -> None:
     execution = await run(pool, None)
     assert (execution.kind, execution.code) == ("error", "not_found")
 
 
+@pytest.mark.row("T12")
 @pytest.mark.parametrize("handler", [*returning(ToolError("No stock.")), *raising(ToolError("No stock."))])
 async def test_a_tool_error_reaches_the_model_in_its_own_words(pool: HandlerThreads, handler: Any) -> None:
     execution = await run(pool, handler)
     assert (execution.kind, execution.code, execution.content) == ("error", "tool_error", "No stock.")
 
 
+@pytest.mark.row("T16")
 @pytest.mark.parametrize("handler", raising(ValueError("password=canary")))
 async def test_an_exception_tells_the_model_its_kind_and_staff_everything(pool: HandlerThreads, handler: Any) -> None:
     execution = await run(pool, handler)
@@ -106,6 +110,7 @@ async def test_an_exception_tells_the_model_its_kind_and_staff_everything(pool: 
     assert "password=canary" in execution.detail
 
 
+@pytest.mark.row("T16")
 @pytest.mark.parametrize(
     "handler",
     [
@@ -120,28 +125,33 @@ async def test_no_exception_of_a_handler_escapes(pool: HandlerThreads, handler: 
     assert (await run(pool, lambda arguments: 1)).value == 1
 
 
+@pytest.mark.row("T13")
 @pytest.mark.parametrize("handler", returning(AskUser("Which?", ["a", "b"])))
 async def test_a_question_is_asked(pool: HandlerThreads, handler: Any) -> None:
     assert await run(pool, handler) == Execution("ask", question="Which?", options=("a", "b"))
 
 
+@pytest.mark.row("T14")
 @pytest.mark.parametrize("handler", returning(Halt("handed_over", {"to": 1})))
 async def test_a_halt_carries_its_word_and_its_value(pool: HandlerThreads, handler: Any) -> None:
     assert await run(pool, handler) == Execution("halt", value={"to": 1}, content='{"to":1}', word="handed_over")
 
 
+@pytest.mark.row("T13", "T14", "T15")
 async def test_an_illegal_halt_or_question_is_an_invalid_return(pool: HandlerThreads) -> None:
     for handler in (lambda arguments: Halt("completed"), lambda arguments: AskUser(" ")):
         execution = await run(pool, handler)
         assert (execution.kind, execution.code) == ("error", "invalid_return")
 
 
+@pytest.mark.row("T15")
 async def test_a_coroutine_from_a_sync_handler_is_an_invalid_return(pool: HandlerThreads) -> None:
     execution = await run(pool, lambda arguments: asyncio.sleep(0))
     assert (execution.code, "async def" in execution.detail) == ("invalid_return", True)
     assert (await run(pool, lambda arguments: ValueError("x"))).code == "invalid_return"
 
 
+@pytest.mark.row("T15")
 @pytest.mark.parametrize(
     "handler", [*returning(b"x"), *returning({"a": float("nan")}), *returning(Halt("w", object()))]
 )
@@ -151,6 +161,7 @@ async def test_what_is_not_json_is_an_encoding_failure(pool: HandlerThreads, han
     assert execution.detail
 
 
+@pytest.mark.row("T21")
 async def test_arguments_that_do_not_convert_are_invalid(pool: HandlerThreads) -> None:
     ran: list[int] = []
 
@@ -163,16 +174,19 @@ async def test_arguments_that_do_not_convert_are_invalid(pool: HandlerThreads) -
     assert "number" in execution.message
 
 
+@pytest.mark.row("T24")
 async def test_an_encoder_writes_the_models_copy_only(pool: HandlerThreads) -> None:
     execution = await run(pool, lambda arguments: {"a": 1}, encoder=lambda value: f"<{value['a']}>")
     assert (execution.value, execution.content) == ({"a": 1}, "<1>")
 
 
+@pytest.mark.row("T24")
 @pytest.mark.parametrize("encoder", [lambda value: 1 / 0, lambda value: None, lambda value: b"x"])
 async def test_a_failing_encoder_is_an_encoding_failure(pool: HandlerThreads, encoder: Any) -> None:
     assert (await run(pool, lambda arguments: {"a": 1}, encoder=encoder)).code == "encoding_failed"
 
 
+@pytest.mark.row("T24")
 async def test_the_models_copy_is_capped_and_the_whole_kept(pool: HandlerThreads) -> None:
     execution = await run(pool, lambda arguments: "x" * 500, cap=100)
     assert execution.value == "x" * 500
@@ -187,6 +201,7 @@ async def test_hidden_characters_that_can_not_be_stored_never_come_out(pool: Han
         execution.detail.encode()
 
 
+@pytest.mark.row("T17")
 async def test_a_sync_handler_that_hangs_times_out_and_its_result_comes_late(
     pool: HandlerThreads, gate: threading.Event
 ) -> None:
@@ -203,6 +218,7 @@ async def test_a_sync_handler_that_hangs_times_out_and_its_result_comes_late(
     assert await execution.late == Execution("ok", value={"done": 1}, content='{"done":1}')
 
 
+@pytest.mark.row("T17")
 async def test_an_async_handler_is_cancelled_when_its_time_is_up(pool: HandlerThreads) -> None:
     ended: list[str] = []
 
@@ -220,6 +236,7 @@ async def test_an_async_handler_is_cancelled_when_its_time_is_up(pool: HandlerTh
     assert ended == ["cleaned up"]
 
 
+@pytest.mark.row("T17")
 async def test_an_async_handler_that_ends_in_spite_of_it_is_late(pool: HandlerThreads) -> None:
     async def handler(arguments: Any) -> Any:
         try:

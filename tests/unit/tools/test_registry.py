@@ -52,6 +52,7 @@ def registry() -> Registry:
     return made
 
 
+@pytest.mark.row("T06")
 def test_decorated_functions_of_a_module_enter_under_their_keys(registry: Registry) -> None:
     assert [definition.key for definition in registry.all()] == ["shop.tools.lookup", "shop.tools.refund"]
     definition = registry.get("shop.tools.refund")
@@ -80,6 +81,7 @@ def test_an_unknown_kind_of_function_is_refused() -> None:
         register("anything")  # type: ignore[arg-type]
 
 
+@pytest.mark.row("T06")
 @pytest.mark.parametrize(
     "key",
     [
@@ -208,6 +210,7 @@ def test_an_engine_takes_nothing_else(registry: Registry, thing: Any) -> None:
         spec_of(thing, registry)
 
 
+@pytest.mark.row("T04")
 def test_two_tools_of_one_name_are_not_offered_together() -> None:
     one, two = (ToolSpec(name, "d", {"type": "object"}) for name in ("a", "b"))
     assert unique([one, two]) == (one, two)

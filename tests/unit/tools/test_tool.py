@@ -62,6 +62,7 @@ def refund_order(
 DEFINITION = refund_order.__allm_tool__
 
 
+@pytest.mark.row("T01", "T08")
 def test_a_definition_says_what_the_decorator_and_the_docstring_say() -> None:
     assert DEFINITION.key == f"{__name__}.refund_order"
     assert (DEFINITION.name, DEFINITION.title) == ("refund_order", "Refund order")
@@ -71,6 +72,7 @@ def test_a_definition_says_what_the_decorator_and_the_docstring_say() -> None:
     assert not DEFINITION.is_async
 
 
+@pytest.mark.row("T08")
 def test_the_schema_comes_from_hints_and_docstring() -> None:
     schema = DEFINITION.schema
     assert schema["additionalProperties"] is False
@@ -96,6 +98,7 @@ def test_the_function_stays_callable_as_it_was() -> None:
     assert refund_order(1, Decimal(2), CTX)[0] == 1
 
 
+@pytest.mark.row("T08")
 def test_arguments_come_converted_and_by_name() -> None:
     arguments = {"order_id": 7, "amount": 0.1, "day": "2024-02-29", "items": [{"sku": "x"}], "speed": "fast"}
     result = DEFINITION.invoke(arguments, CTX)
@@ -119,6 +122,7 @@ def test_arguments_may_be_called_what_pydantic_keeps_for_itself() -> None:
     assert odd.__allm_tool__.invoke({"json": 1, "copy": 2, "model_config": 3}, CTX) == [1, 2, 3, 4]
 
 
+@pytest.mark.row("T08", "T09")
 def test_the_context_is_found_by_its_type_or_by_its_name() -> None:
     def typed(a: int, where: ToolContext) -> Any:
         return where
@@ -209,6 +213,7 @@ async def async_generator(a: int):  # type: ignore[no-untyped-def]
     yield a
 
 
+@pytest.mark.row("T08")
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -243,11 +248,13 @@ def test_an_error_names_the_function_its_file_and_line() -> None:
         tool(print)
 
 
+@pytest.mark.row("T05")
 def test_a_hint_whose_schema_could_hang_is_refused() -> None:
     with pytest.raises(SchemaError, match="schema/properties/a/pattern"):
         tool(look_ahead)
 
 
+@pytest.mark.row("T02", "T03")
 @pytest.mark.parametrize(
     ("options", "field"),
     [
@@ -314,6 +321,7 @@ class AsyncHandler:
     async def __call__(self, arguments: Any) -> Any: ...
 
 
+@pytest.mark.row("T08")
 @pytest.mark.parametrize("make", [bind, lambda handler: define(handler, schema=OPEN).bound])
 def test_functions_of_one_and_two_arguments(make: Any) -> None:
     assert make(one).call({"a": 1}, CTX) == ["one", {"a": 1}]
@@ -322,6 +330,7 @@ def test_functions_of_one_and_two_arguments(make: Any) -> None:
     assert not make(one).is_async
 
 
+@pytest.mark.row("T08")
 @pytest.mark.parametrize(
     ("handler", "is_async", "first"),
     [
@@ -341,6 +350,7 @@ def test_any_callable_can_be_a_handler(handler: Any, is_async: bool, first: Any)
         assert bound.call({}, CTX)[0] == first
 
 
+@pytest.mark.row("T08")
 @pytest.mark.parametrize(
     "handler",
     [

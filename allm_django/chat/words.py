@@ -53,6 +53,7 @@ _START = {
 _ERRORS = {
     "error_network": _("The server could not be reached. Check the connection, then try again."),
     "error_unknown": _("The server's answer could not be understood. Try again in a moment."),
+    "not_found": _("Not found"),
     "no_such_session": _("There is no such conversation, or you may not see it."),
     "login_ended": _("Your login has ended."),
     "login_again": _("Log in again"),
@@ -81,6 +82,8 @@ _STATES = {
     "status_awaiting_user": _("Waiting for an answer"),
     "status_awaiting_tools": _("Waiting for a decision"),
     "status_completed": _("Done"),
+    "status_cancelled": _("Stopped"),
+    "status_halted": _("Halted"),
     "status_error": _("Stopped by an error"),
     "announce_idle": _("Ready."),
     "announce_running": _("The assistant is working."),

@@ -50,10 +50,10 @@ def judge(call_id: str, name: str, raw: str, offer: Offer) -> Verdict:
         result = ToolResult(call_id, value=arguments, content=to_text(arguments))
         return Verdict(CallState.SETTLED, "terminal tool", arguments, Outcome.SUCCEEDED, result, TERMINAL_EFFECT)
     if offer.mode == "manual":
-        return Verdict(CallState.PENDING, "the whole loop is manual", arguments)
+        return Verdict(CallState.PENDING, "every call in this conversation asks first", arguments)
     if spec.manual:
-        return Verdict(CallState.PENDING, "manual tool", arguments)
-    return Verdict(CallState.READY, "automatic tool", arguments)
+        return Verdict(CallState.PENDING, "this tool always asks first", arguments)
+    return Verdict(CallState.READY, "this tool needs no decision", arguments)
 
 
 def check_arguments(schema: JSONObject, arguments: JSONObject) -> str:

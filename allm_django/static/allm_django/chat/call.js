@@ -5,7 +5,7 @@ import { editedBefore } from "./arguments.js";
 import { button, fill, h, icon, keyed, text, visible } from "./dom.js";
 import { reading } from "./form.js";
 import { isOpen } from "./store.js";
-import { look } from "./state.js";
+import { look, settledBy } from "./state.js";
 import { duration, fullTime, t } from "./words.js";
 
 let lines = 0;
@@ -34,11 +34,12 @@ export class CallView {
       { type: "button", class: "call-line", "aria-expanded": "false", "aria-controls": id, on: { click: () => this.#toggle() } },
       ...Object.values(this.#parts),
     );
+    this.by = h("p", { class: "call-by", hidden: true });
     this.progress = h("div", { class: "call-progress" });
     this.details = h("div", { class: "call-details", id, hidden: true });
     this.slot = h("div", { class: "call-card" });
     this.steps = h("div", { class: "steps" });
-    this.element = h("div", { class: "call", dataset: { call: call.id } }, this.line, this.progress, this.details, this.slot, this.steps);
+    this.element = h("div", { class: "call", dataset: { call: call.id } }, this.line, this.by, this.progress, this.details, this.slot, this.steps);
   }
 
   update(call) {
@@ -72,6 +73,7 @@ export class CallView {
     time.title = fullTime(call.finished_at ?? call.started_at ?? call.created_at);
     const from = call.started_at ?? null;
     text(time, from ? duration(from, call.finished_at) : "");
+    fill(this.by, visible(saidBy(call)));
   }
 
   #drawProgress() {
@@ -93,6 +95,7 @@ export class CallView {
       }
     } else if (this.#card) this.#fold();
     this.line.hidden = Boolean(this.#card);
+    this.by.hidden = Boolean(this.#card) || !call.decided;
   }
 
   /** Decided: back to one line, unless the card still holds something that the person would miss. */
@@ -111,6 +114,7 @@ export class CallView {
     this.#card = null;
     fill(this.slot);
     this.line.hidden = false;
+    this.by.hidden = !this.#call.decided;
     if (focused) this.line.focus();
   }
 
@@ -149,6 +153,12 @@ function shortened(call) {
 function resultOf(result) {
   const note = result.truncated ? h("p", { class: "hint" }, t("result_cut")) : null;
   return [h("pre", { tabindex: "0" }, visible(result.text ?? JSON.stringify(result, null, 2))), note];
+}
+
+/** Who decided, and why: what one wants to know of a call without opening it. */
+function saidBy(call) {
+  const reason = call.decided?.reason;
+  return [settledBy(call), reason && `“${reason}”`].filter(Boolean).join(" · ");
 }
 
 function decisionOf(call) {

@@ -103,7 +103,12 @@ class Page {
     try {
       await live.open();
     } catch (error) {
-      if (live === this.#live) fill(part("content"), this.#failure(error, () => this.show(id, card)));
+      if (live !== this.#live) return undefined;
+      fill(part("content"), this.#failure(error, () => this.show(id, card)));
+      if (error.status === 404) {
+        this.#title(t("not_found"), null);
+        this.composer.set({ reply: false, cancel: false, running: false, why: "" });
+      }
       return undefined;
     }
     if (live !== this.#live) return undefined;

@@ -40,5 +40,12 @@ export function settledBy(call) {
 /** The word for a session's status, and its tone. */
 export function sessionLook(session) {
   const tones = { running: "running", awaiting_user: "waiting", awaiting_tools: "waiting", error: "failed" };
-  return { tone: tones[session.status] ?? "quiet", word: t(`status_${session.status}`) };
+  return { tone: tones[session.status] ?? "quiet", word: ended(session) || t(`status_${session.status}`) };
+}
+
+/** The word for an end before the assistant was done. */
+function ended(session) {
+  const reason = session.status === "completed" ? session.run?.halted_reason : null;
+  if (!reason || reason === "completed") return "";
+  return reason === "cancelled" ? t("status_cancelled") : t("status_halted");
 }

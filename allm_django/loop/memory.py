@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from allm_django.core import events
+from allm_django.core.compact import shown
 from allm_django.core.decide import CallView, HaltRun, Snapshot
 from allm_django.core.history import NUDGE, in_request_order
 from allm_django.core.ids import usable_ids
@@ -105,7 +106,7 @@ class MemoryJournal:
         setup = self.setup
         return ModelRequest(
             in_request_order(messages),
-            tuple(setup.offer.tools.values()),
+            shown(setup.offer.tools.values(), setup.tool_choice),
             setup.system,
             setup.tool_choice,
             setup.params,

@@ -97,7 +97,7 @@ def _help(call_id: str, arguments: JSONObject, offer: Offer) -> Verdict:
     """The model looks tools up: answered at once from the offer, in every mode."""
     value = compact.help_with(arguments, offer.tools)
     result = ToolResult(call_id, value=value, content=model_copy(to_text(value)))
-    return Verdict(CallState.SETTLED, "tool help", arguments, Outcome.SUCCEEDED, result)
+    return Verdict(CallState.SETTLED, "the model looked tools up", arguments, Outcome.SUCCEEDED, result)
 
 
 def _unknown_text(name: str, offered: Sequence[str]) -> str:

@@ -11,8 +11,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from allm_django.core.history import assistant, system, tool_result, user
+    from allm_django.core.history import assistant, rejection, system, tool_result, user
     from allm_django.core.results import AskUser, Halt
+    from allm_django.core.streaks import Used
     from allm_django.core.types import EngineSpec, Limits, Message, ToolCall, ToolSpec, Usage
     from allm_django.errors import AllmError, ToolError
     from allm_django.loop.api import achat, astep, astream, chat, step, stream
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "core.history": ("assistant", "system", "tool_result", "user"),
+    "core.history": ("assistant", "rejection", "system", "tool_result", "user"),
     "core.results": ("AskUser", "Halt"),
+    "core.streaks": ("Used",),
     "core.types": ("EngineSpec", "Limits", "Message", "ToolCall", "ToolSpec", "Usage"),
     "errors": ("AllmError", "ToolError"),
     "loop.api": ("achat", "astep", "astream", "chat", "step", "stream"),
@@ -48,6 +50,7 @@ __all__ = [
     "ToolError",
     "ToolSpec",
     "Usage",
+    "Used",
     "achat",
     "assistant",
     "astep",
@@ -55,6 +58,7 @@ __all__ = [
     "chat",
     "fold",
     "register",
+    "rejection",
     "step",
     "stream",
     "system",

@@ -39,14 +39,14 @@ class AllmDjangoConfig(AppConfig):
 
 def connect_loop() -> None:
     """Give the loop what it needs of Django: settings, cleaned connections, no sync call inside a transaction."""
-    from allm_django.conf import conf, provider_factories
+    from allm_django.conf import conf, default_limits, provider_factories
     from allm_django.loop.environment import environment
 
     environment.cleanup = close_old_connections
     environment.farewell = connections.close_all
     environment.refuse_sync = refuse_in_transaction
     environment.providers = provider_factories
-    environment.max_turns = lambda: conf().MAX_TURNS
+    environment.limits = default_limits
     environment.handler_threads = lambda: conf().HANDLER_THREADS
     environment.spare_threads = lambda: conf().HANDLER_SPARE_THREADS
 

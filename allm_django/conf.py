@@ -12,8 +12,8 @@ from django.core.signals import setting_changed
 from django.db import connection
 from django.utils.module_loading import import_string
 
-from allm_django.core.types import DEFAULT_MAX_TURNS
-from allm_django.errors import ConfigurationError
+from allm_django.core.limits import DEFAULT_MAX_TURNS, Limits
+from allm_django.errors import ConfigurationError, InvalidInputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Conf:
     ACCESS: str = "allm_django.access.Access"
     DISPATCH: str = "allm_django.runtime.dispatch.inprocess.InProcess"
     MAX_TURNS: int = DEFAULT_MAX_TURNS
+    LIMITS: Mapping[str, Any] = field(default_factory=dict)
     MAX_PARALLEL: int = 8
     HANDLER_THREADS: int = 16
     HANDLER_SPARE_THREADS: int = 16
@@ -56,6 +57,9 @@ class Conf:
 
 
 def _check(name: str, value: Any, default: Any) -> None:
+    if name == "LIMITS":
+        _check_limits(value)
+        return
     if name == "PROVIDERS":
         good = isinstance(value, Mapping) and all(isinstance(v, str) for pair in value.items() for v in pair)
         wanted = "a mapping of prefix to dotted path"
@@ -71,6 +75,20 @@ def _check(name: str, value: Any, default: Any) -> None:
         good, wanted = isinstance(value, str) and bool(value), "a dotted path"
     if not good:
         raise ConfigurationError(f"ALLM[{name!r}]: {value!r} given; {wanted} is needed.")
+
+
+def _check_limits(value: Any) -> None:
+    try:
+        Limits.of(value)
+    except InvalidInputError as error:
+        raise ConfigurationError(f"ALLM['LIMITS']: {error.message}") from error
+    if "max_turns" in value:
+        raise ConfigurationError("ALLM['LIMITS']: max_turns has a setting of its own, ALLM['MAX_TURNS'].")
+
+
+def default_limits() -> dict[str, Any]:
+    """The limits of runs whose engine sets none (L06, L10)."""
+    return {**conf().LIMITS, "max_turns": conf().MAX_TURNS}
 
 
 @cache

@@ -23,7 +23,7 @@ class RunAdmin(ReadOnlyAdmin):
 
     list_display = ("id", "session_link", "owner_name", "kind", "state", "shown_halt", "turns", "took", "created_at")
     list_filter = ("state", "kind")
-    list_defer = ("settings", "usage", "error", "halted_metadata", "session__context", "session__usage")
+    list_defer = ("settings", "output", "usage", "error", "halted_metadata", "session__context", "session__usage")
     fields = (
         "id",
         "session_link",
@@ -34,6 +34,8 @@ class RunAdmin(ReadOnlyAdmin):
         "shown_error",
         "turns",
         "calls_used",
+        "seconds",
+        "shown_output",
         "claims",
         "shown_usage",
         "request_id",
@@ -76,6 +78,11 @@ class RunAdmin(ReadOnlyAdmin):
     def shown_error(self, run: Run) -> SafeString | str:
         """What went wrong, with the staff's details."""
         return json_block(run.error)
+
+    @admin.display(description=_("output"))
+    def shown_output(self, run: Run) -> SafeString | str:
+        """The structured answer, or what came of trying."""
+        return json_block(run.output)
 
     @admin.display(description=_("usage"))
     def shown_usage(self, run: Run) -> SafeString | str:

@@ -15,13 +15,14 @@ class PersonShape(s.Serializer[Any]):
 
 
 class UsageShape(s.Serializer[Any]):
-    """What the provider counted; an absent figure is unknown, not 0."""
+    """What the provider counted; an absent figure is unknown, not 0; one in ``partial`` is "at least"."""
 
     input_tokens = s.IntegerField(required=False)
     output_tokens = s.IntegerField(required=False)
     cached_tokens = s.IntegerField(required=False)
     reasoning_tokens = s.IntegerField(required=False)
-    cost = s.FloatField(required=False)
+    cost = s.CharField(required=False)
+    partial = s.ListField(child=s.CharField(), required=False)  # type: ignore[assignment]  # DRF takes fields off
 
 
 class FailureShape(s.Serializer[Any]):
@@ -42,6 +43,9 @@ class RunShape(s.Serializer[Any]):
     halted_reason = s.CharField()
     halted_text = s.CharField()
     turns = s.IntegerField()
+    calls_used = s.IntegerField()
+    seconds = s.FloatField()
+    limit = s.CharField(allow_null=True)
     error = FailureShape(allow_null=True)
     usage = UsageShape()
     created_at = s.DateTimeField()

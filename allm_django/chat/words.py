@@ -34,6 +34,7 @@ _PAGE = {
     "usage_cost": _("Cost: {cost}"),
     "usage_unknown": _("Tokens and cost: unknown"),
     "unknown": _("unknown"),
+    "at_least": _("at least {figure}"),
     "no_matches": _("Nothing found. Try another word."),
     "no_sessions": _("No conversations yet."),
     "waiting": pgettext_lazy("badge", "waiting"),

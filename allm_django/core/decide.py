@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from allm_django.core.limits import reached, tokens_of
 from allm_django.core.states import OPEN_STATES, CallState, HaltedReason
+from allm_django.core.streaks import Streaks
 from allm_django.core.types import JSONObject, Limits, Usage
 
 MAX_BLANK_ANSWERS = 2
@@ -53,6 +55,7 @@ class Snapshot:
     calls_used: int = 0
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
+    streaks: Streaks = field(default_factory=Streaks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +136,18 @@ def halted_reason(snapshot: Snapshot, states: Iterable[CallState]) -> str:
     return next((str(reason) for reason, applies in reasons if applies), "")
 
 
-def reached_limit(snapshot: Snapshot) -> str:
-    """The name of the first bound that this run has reached (L10), or ``""``. Unknown figures reach none."""
-    limits, usage = snapshot.limits, snapshot.usage
-    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+def reached_limit(snapshot: Snapshot) -> JSONObject:
+    """The first bound that this run has reached (L10) in name, number and words, or ``{}``."""
     used = {
-        "max_calls": (snapshot.calls_used, limits.max_calls),
-        "max_tokens": (tokens, limits.max_tokens),
-        "max_cost": (usage.cost or 0.0, limits.max_cost),
-        "max_seconds": (snapshot.seconds, limits.max_seconds),
+        "max_calls": snapshot.calls_used,
+        "max_tokens": tokens_of(snapshot.usage),
+        "max_cost": snapshot.usage.cost,
+        "max_seconds": snapshot.seconds,
+        "max_identical_calls": snapshot.streaks.identical,
+        "max_rejections": snapshot.streaks.rejections,
+        "max_parse_failures": snapshot.streaks.parse_failures,
     }
-    return next((name for name, (value, bound) in used.items() if bound is not None and value >= bound), "")
+    return reached(snapshot.limits, used)
 
 
 def _when_cancelled(states: set[CallState]) -> Action:
@@ -161,7 +165,7 @@ def _metadata(snapshot: Snapshot, reason: str) -> JSONObject:
     if pending := [call.id for call in snapshot.calls if call.state is CallState.PENDING]:
         found["manual_tool_calls"] = pending
     if reason == HaltedReason.LIMIT:
-        found["limit"] = reached_limit(snapshot)
+        found |= reached_limit(snapshot)
     if reason == HaltedReason.ERROR and not snapshot.error:
         found["error"] = "blank_answers"
     return found

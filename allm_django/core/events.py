@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from allm_django.core.types import JSONObject, Message, ToolCall, ToolResult
+from allm_django.core.streaks import Used
+from allm_django.core.types import JSON, JSONObject, Message, ToolCall, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,15 @@ class StepCompleted:
 
 @dataclass(frozen=True, slots=True)
 class RunHalted:
-    """The loop stopped; the last event. ``waiting``: something is open."""
+    """The loop stopped; the last event. ``waiting``: something is open. ``used`` goes to the call that resumes it."""
 
     kind: ClassVar[str] = "RunHalted"
     reason: str
     waiting: bool = False
     metadata: JSONObject = field(default_factory=dict)
     error: JSONObject | None = None
+    used: Used = field(default_factory=Used, compare=False)
+    output: JSON = None
 
 
 StreamEvent: TypeAlias = (

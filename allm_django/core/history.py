@@ -9,6 +9,7 @@ from allm_django.core.encode import to_json, to_text
 from allm_django.core.types import JSONObject, Message, ToolCall, Usage
 from allm_django.errors import HistoryError
 
+REJECTED = "A person rejected this call; it was not run."
 NUDGE = "Your last answer was empty. Answer in words, or call a tool."
 
 
@@ -32,6 +33,17 @@ def tool_result(call_id: str, value: Any, *, is_error: bool = False) -> Message:
     if not isinstance(call_id, str) or not call_id:
         raise HistoryError("tool_result: the call's id is missing; take it from ToolCall.id.", field="call_id")
     return Message("tool", to_text(value), tool_call_id=call_id, is_error=is_error)
+
+
+def rejection(call_id: str, reason: str = "") -> Message:
+    """The result of a call that a person rejected: the model is told so, and the limit of rejections counts it."""
+    words = REJECTED + (f" Reason: {reason}" if reason else "")
+    return tool_result(call_id, {"error": "rejected", "message": words}, is_error=True)
+
+
+def is_rejection(message: Message) -> bool:
+    """Whether a tool message tells of a rejection by a person."""
+    return message.is_error and message.content.startswith('{"error":"rejected"')
 
 
 def message_to_json(message: Message) -> JSONObject:
@@ -132,7 +144,7 @@ def in_request_order(messages: Iterable[Message]) -> tuple[Message, ...]:
             continue
         out.extend(results[id_] for id_ in order if id_ in results)
         results, order = {}, [call.id for call in message.calls]
-        if message.complete and (message.content.strip() or message.calls):
+        if message.complete and (message.content or message.calls):
             out.append(message)
     return tuple(out)
 

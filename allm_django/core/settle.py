@@ -7,12 +7,12 @@ from typing import Literal
 
 from allm_django.core.decide import TOOL_ERROR_EFFECT, WORD_EFFECT
 from allm_django.core.encode import model_copy, to_text
+from allm_django.core.history import REJECTED
 from allm_django.core.policy import error_result
 from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import JSON, JSONObject, ToolResult
 
 MAY_HAVE_RUN = "It did not end in time and may have taken effect. Do not simply call it again; check first."
-REJECTED = "A person rejected this call; it was not run."
 NOT_AGAIN = "It was not run again; its first try may have taken effect."
 STOPPED_AT_WORK = "The person cancelled while this call was running. It was stopped and may have done part of its work."
 NO_ENGINE = "The assistant could not go on. This call was not run."

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from allm_django.errors import InvalidInputError, ToolDefinitionError
+from allm_django.core.limits import DEFAULT_MAX_TURNS as DEFAULT_MAX_TURNS
+from allm_django.core.limits import Limits as Limits
+from allm_django.core.usage import Usage as Usage
+from allm_django.errors import ToolDefinitionError
 
 JSON: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
 JSONObject: TypeAlias = dict[str, Any]
@@ -22,7 +25,6 @@ Handler: TypeAlias = Callable[..., Any]
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 RESERVED_NAMES = frozenset({"auto", "none", "required", "tool_help"})
 DEFAULT_TIMEOUT = 30.0
-DEFAULT_MAX_TURNS = 8
 
 
 def check_tool_name(name: object, field_name: str = "name") -> str:
@@ -52,36 +54,6 @@ def check_timeout(value: object, field_name: str = "timeout") -> float:
             f"{field_name}: {value!r} is not a timeout; a positive number of seconds is needed.", field=field_name
         )
     return float(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What the provider counted. ``None`` means that it did not say, which is not 0 (L09).
-
-    Tokens are whole numbers; ``cost`` is in US dollars.
-    """
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost: float | None = None
-
-    def __add__(self, other: Usage) -> Usage:
-        def total(a: Any, b: Any) -> Any:
-            return b if a is None else a if b is None else a + b
-
-        return Usage(*(total(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
-
-    def as_json(self) -> JSONObject:
-        """As a JSON object; unknown figures are left out."""
-        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any] | None) -> Usage:
-        """The inverse of :meth:`as_json`; unknown keys are ignored."""
-        names = {f.name for f in fields(cls)}
-        return cls(**{k: v for k, v in (data or {}).items() if k in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,33 +152,13 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one run. None = unbounded, but for ``max_turns``. Tokens count input and output together."""
-
-    max_turns: int = DEFAULT_MAX_TURNS
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    max_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value is None and f.name != "max_turns":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-                raise InvalidInputError(f"{f.name}: {value!r} is not a positive number.", field=f.name)
-            if f.name in ("max_turns", "max_calls", "max_tokens") and not isinstance(value, int):
-                raise InvalidInputError(f"{f.name}: {value!r} is not a whole number.", field=f.name)
-
-
-@dataclass(frozen=True, slots=True)
 class EngineSpec:
     """A named set-up of model, tools and rules for stateless use; the admin's ``Engine`` row is its twin.
 
     ``model`` is an id such as ``"openai:gpt-5-mini"`` or a model object; ``tools`` holds functions, ToolSpecs
     or names of registered tools. ``on_tool_error`` is ``"continue"``, ``"halt"`` or a function
-    ``(call, result) -> replacement | Halt`` (T19). ``max_turns`` None = the default (L06).
+    ``(call, result) -> replacement | Halt`` (T19). ``max_turns`` None = the default (L06). ``limits`` as a mapping
+    goes over the settings' defaults, as a Limits it stands for itself (L10).
     """
 
     model: Any
@@ -221,7 +173,7 @@ class EngineSpec:
     executor: Any = None
     tool_choice: str = "auto"
     context: Any = None
-    limits: Limits | None = None
+    limits: Limits | Mapping[str, Any] | None = None
     terminal_tool: str | None = None
     max_parallel: int = 8
     name: str = ""

@@ -70,6 +70,7 @@ async def astep(engine: EngineSpec, messages: Sequence[Message], **options: Unpa
         reason,
         result.usage,
         result.metadata,
+        result.used,
     )
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from allm_django.core.types import DEFAULT_MAX_TURNS
 from allm_django.tools.threads import HandlerThreads
 
 
@@ -19,6 +18,11 @@ def _nothing() -> None:
 
 def _no_providers() -> Mapping[str, Callable[[str], Any]]:
     """No providers but our own."""
+    return {}
+
+
+def _no_limits() -> Mapping[str, Any]:
+    """Nothing over the defaults of Limits."""
     return {}
 
 
@@ -32,7 +36,7 @@ class Environment:
     farewell: Callable[[], None] = _nothing
     refuse_sync: Callable[[], None] = _nothing
     providers: Callable[[], Mapping[str, Callable[[str], Any]]] = _no_providers
-    max_turns: Callable[[], int] = field(default=lambda: DEFAULT_MAX_TURNS)
+    limits: Callable[[], Mapping[str, Any]] = _no_limits
     handler_threads: Callable[[], int] = field(default=lambda: 16)
     spare_threads: Callable[[], int] = field(default=lambda: 16)
 

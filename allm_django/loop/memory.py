@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from allm_django.core import events
-from allm_django.core.compact import shown
-from allm_django.core.decide import CallView, HaltRun, Snapshot
-from allm_django.core.history import NUDGE, in_request_order
+from allm_django.core.decide import TERMINAL_EFFECT, CallView, HaltRun, Snapshot
+from allm_django.core.history import NUDGE, in_request_order, is_rejection
 from allm_django.core.ids import usable_ids
-from allm_django.core.policy import Offer, Verdict, judge
+from allm_django.core.policy import NOT_RUNNABLE, Offer, Verdict, judge
 from allm_django.core.settle import Settlement, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome
-from allm_django.core.types import JSONObject, Limits, Message, ModelRequest, ToolCall, ToolResult, ToolSpec, Usage
+from allm_django.core.streaks import CallFact, Streaks, Used, call_key
+from allm_django.core.types import JSON, JSONObject, Limits, Message, ModelRequest, ToolCall, ToolResult, ToolSpec
 from allm_django.errors import AllmError
 from allm_django.loop.journal import StartedCall, Step
 from allm_django.providers.base import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
@@ -34,6 +34,7 @@ class _Call:
     spec: ToolSpec | None = None
     effect: str = ""
     result: ToolResult | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Setup:
     context: Any = None
     engine: str = ""
     asks_halt_when: bool = False
+    used: Used = field(default_factory=Used)
     request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
@@ -65,10 +67,12 @@ class MemoryJournal:
         self._messages = list(setup.messages)
         self._calls: dict[str, _Call] = {}
         self._last: Message | None = None
-        self._turns = 0
+        used = setup.used
+        self._turns = used.turns
         self._blanks = 0
-        self._calls_used = 0
-        self._usage = Usage()
+        self._calls_used = used.calls
+        self._usage = used.usage
+        self._past = used.streaks.decided(decisions_in(setup.messages, used.pending))
         self._error: JSONObject | None = None
         self._step_open = False
         self._checked = True
@@ -93,12 +97,14 @@ class MemoryJournal:
             step_checked=self._checked,
             calls_used=self._calls_used,
             usage=self._usage,
-            seconds=time.monotonic() - self._began,
+            seconds=self._seconds(),
+            streaks=self._streaks(),
         )
 
     async def begin_step(self, nudge: bool) -> ModelRequest:
         """Count a turn; the request is all that stands."""
         self._close_step()
+        self._past, self._calls = self._streaks(), {}
         self._turns += 1
         self._names.clear()
         self._tell(events.StepStarted(self._turns))
@@ -106,7 +112,7 @@ class MemoryJournal:
         setup = self.setup
         return ModelRequest(
             in_request_order(messages),
-            shown(setup.offer.tools.values(), setup.tool_choice),
+            tuple(setup.offer.tools.values()),
             setup.system,
             setup.tool_choice,
             setup.params,
@@ -229,12 +235,30 @@ class MemoryJournal:
         if halt.reason == HaltedReason.ERROR and error is None:
             error = {"code": "blank_answers", "message": "The model gave empty answers only."}
         metadata = {key: value for key, value in halt.metadata.items() if key != "manual_tool_calls"}
-        self._tell(events.RunHalted(halt.reason, halt.waiting, metadata, error))
+        self._tell(events.RunHalted(halt.reason, halt.waiting, metadata, error, self._used(), self._output(halt)))
         return True
+
+    def _output(self, halt: HaltRun) -> JSON:
+        if halt.reason == HaltedReason.TERMINAL_TOOL:
+            entry = next(entry for entry in self._calls.values() if entry.effect == TERMINAL_EFFECT)
+            return entry.call.arguments
+        return None
+
+    def _seconds(self) -> float:
+        return self.setup.used.seconds + time.monotonic() - self._began
+
+    def _streaks(self) -> Streaks:
+        """Those before this turn, and its calls."""
+        return self._past.after([_fact(entry) for entry in self._calls.values()]) if self._calls else self._past
+
+    def _used(self) -> Used:
+        pending = tuple(key for key, entry in self._calls.items() if entry.result is None)
+        return Used(self._turns, self._calls_used, self._seconds(), self._usage, self._streaks(), pending)
 
     def _take_call(self, call: ToolCall, verdict: Verdict) -> None:
         spec = self.setup.offer.tools.get(call.name)
-        self._calls[call.id] = _Call(call, verdict.state, spec, verdict.effect, verdict.result)
+        key = call_key(call.name, call.arguments, call.raw)
+        self._calls[call.id] = _Call(call, verdict.state, spec, verdict.effect, verdict.result, key)
         if verdict.state is CallState.PENDING:
             self._tell(events.CallPending(call, verdict.why))
         elif verdict.result is not None:
@@ -256,6 +280,16 @@ class MemoryJournal:
 
     def _tell(self, event: events.StreamEvent) -> None:
         self.events.put_nowait(event)
+
+
+def decisions_in(messages: Sequence[Message], pending: Sequence[str]) -> Iterator[bool]:
+    """Of the calls that waited, in order: whether a person rejected each, as its result tells."""
+    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
+    yield from (is_rejection(results[call_id]) for call_id in pending if call_id in results)
+
+
+def _fact(entry: _Call) -> CallFact:
+    return CallFact(entry.key, entry.result is not None and entry.result.code in NOT_RUNNABLE)
 
 
 def replace_tools(tools: Sequence[ToolSpec], extra: Sequence[ToolSpec]) -> list[ToolSpec]:

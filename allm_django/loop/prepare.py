@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 from allm_django.core.history import check_history, messages_from_json
 from allm_django.core.policy import Offer
 from allm_django.core.schema import lint
+from allm_django.core.streaks import Used
 from allm_django.core.types import EngineSpec, JSONObject, Limits, Message, Mode, ToolSpec
 from allm_django.errors import InvalidInputError
 from allm_django.loop.environment import environment, threads
@@ -30,7 +31,8 @@ class Options(TypedDict, total=False):
     """What one call may set over its engine. See :class:`EngineSpec` for the meanings.
 
     ``tools`` replace the engine's of the same name and are added to the others (L16); ``context`` is passed to
-    handlers unchanged, falsy values included (T10); ``keys`` maps a provider's prefix to its key (L17).
+    handlers unchanged, falsy values included (T10); ``keys`` maps a provider's prefix to its key (L17); ``used`` is
+    that of the result that this call resumes (L10).
     """
 
     mode: Mode
@@ -41,12 +43,13 @@ class Options(TypedDict, total=False):
     on_tool_error: str | Callable[..., Any] | None
     tool_choice: str
     params: JSONObject
-    limits: Limits | None
+    limits: Limits | Mapping[str, Any] | None
     encoder: Callable[[Any], str] | None
     executor: Callable[..., Any] | None
     max_parallel: int
     keys: Mapping[str, str]
     request_id: str
+    used: Used | None
 
 
 def prepare(
@@ -73,6 +76,7 @@ def prepare(
         context=engine.context if context is UNSET else context,
         engine=engine.name,
         asks_halt_when=halt_when is not None,
+        used=_used(options.get("used")),
         **({"request_id": options["request_id"]} if options.get("request_id") else {}),
     )
     loop_options = LoopOptions(
@@ -111,12 +115,22 @@ def _with_handler(spec: ToolSpec) -> ToolSpec:
 
 
 def _limits(engine: EngineSpec, options: Options) -> Limits:
-    limits = options.get("limits") or engine.limits
-    given = [turns for turns in (options.get("max_turns"), engine.max_turns) if turns is not None]
-    bounds = {} if limits is None else {name: getattr(limits, name) for name in limits.__slots__}
-    if given or limits is None:
-        bounds["max_turns"] = given[0] if given else environment.max_turns()
-    return Limits(**bounds)
+    """Call over engine over settings; a whole Limits leaves nothing to the settings (L06, L10)."""
+    layers = [environment.limits(), _layer(engine.limits), _layer(options.get("limits"))]
+    for turns in (engine.max_turns, options.get("max_turns")):
+        if turns is not None:
+            layers.append({"max_turns": turns})
+    return Limits.of(*layers)
+
+
+def _layer(limits: Any) -> Any:
+    return limits.as_json() if isinstance(limits, Limits) else {} if limits is None else limits
+
+
+def _used(used: Any) -> Used:
+    if used is None or isinstance(used, Used):
+        return used or Used()
+    raise InvalidInputError(f"used: {type(used).__name__} given; the used of a result is needed.", field="used")
 
 
 def _params(options: Options) -> JSONObject:

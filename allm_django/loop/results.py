@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from allm_django.core import events
 from allm_django.core.history import messages_from_json
 from allm_django.core.states import HaltedReason
-from allm_django.core.types import JSONObject, Message, ToolCall, Usage
+from allm_django.core.streaks import Used
+from allm_django.core.types import JSON, JSONObject, Message, ToolCall, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class StepResult:
     halted_reason: str = ""
     usage: Usage = field(default_factory=Usage)
     metadata: JSONObject = field(default_factory=dict)
+    used: Used = field(default_factory=Used, compare=False)
 
     @property
     def text(self) -> str:
@@ -43,7 +45,9 @@ class ChatResult:
 
     ``text`` is that of the last answer which this loop got. ``metadata["manual_tool_calls"]`` lists the pending
     ToolCalls in order (L04); ``metadata["questions"]`` all open questions; ``metadata["error"]`` what went wrong,
-    ``metadata["limit"]`` which bound was reached.
+    ``metadata["limit"]`` which bound was reached, ``metadata["text"]`` that in words. ``used`` goes to the call that
+    resumes this loop, so that its limits go on counting (L10). ``output`` is the structured answer
+    (L13), or the arguments of the terminal tool (L11).
     """
 
     messages: tuple[Message, ...]
@@ -54,6 +58,8 @@ class ChatResult:
     pending_question: str | None = None
     pending_tool_call_id: str | None = None
     metadata: JSONObject = field(default_factory=dict)
+    used: Used = field(default_factory=Used, compare=False)
+    output: JSON = None
 
     @property
     def halted(self) -> bool:
@@ -104,6 +110,8 @@ class Fold:
             first["text"] if first else None,
             first["id"] if first else None,
             self._metadata(),
+            self.halt.used if self.halt else Used(),
+            self.halt.output if self.halt else None,
         )
 
     def _metadata(self) -> JSONObject:

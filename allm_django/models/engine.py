@@ -18,10 +18,15 @@ TYPING = _("What a message does that the owner writes while calls wait for a dec
 MOST_TURNS = _("Answers of the model in one run. Empty: what the project’s settings say.")
 LIMITS = _(
     "What one run may use, as JSON: max_calls (tool calls), max_tokens (in and out together), max_cost (US dollars), "
-    'max_seconds (time at work). Such as {"max_calls": 20, "max_cost": 0.5}; empty: no limits.'
+    "max_seconds (time at work); and how often in a row: max_identical_calls, max_rejections, max_parse_failures. "
+    'Such as {"max_calls": 20, "max_cost": 0.5}; null: none; what is left out: as the project’s settings say.'
 )
 HALT_WHEN = _("A registered function, asked after each turn of the model; if it says yes, the run halts.")
 TERMINAL_TOOL = _("Name of a tool whose call ends the run: it is not executed, its arguments are the result.")
+
+RESPONSE_SCHEMA = _(
+    "A JSON schema of type object. Once the assistant has answered, it is asked to put its answer into this form, too."
+)
 
 
 class Engine(models.Model):
@@ -70,6 +75,7 @@ class Engine(models.Model):
     encoder = models.CharField(_("encoder"), max_length=255, blank=True)
     executor = models.CharField(_("executor"), max_length=255, blank=True)
     terminal_tool = models.CharField(_("terminal tool"), max_length=64, blank=True, help_text=TERMINAL_TOOL)
+    response_schema = models.JSONField(_("response schema"), null=True, blank=True, help_text=RESPONSE_SCHEMA)
     context = models.JSONField(_("context"), null=True, blank=True)
     groups = models.ManyToManyField(
         Group, blank=True, related_name="+", verbose_name=_("groups"), help_text=_("None: all who may chat.")
@@ -90,9 +96,9 @@ class Engine(models.Model):
         """Check limits, parameters and examples."""
         errors: dict[str, str] = {}
         try:
-            Limits(**self.limits)
-        except (AllmError, TypeError) as error:
-            errors["limits"] = str(error)
+            Limits.of(self.limits)
+        except AllmError as error:
+            errors["limits"] = error.message.removeprefix("limits: ")
         if not isinstance(self.params, dict):
             errors["params"] = str(_("A JSON object is needed."))
         try:

@@ -13,7 +13,9 @@ from allm_django.models.words import RUN_STATES
 
 
 class Run(models.Model):
-    """One drive of the loop. ``settings`` is a copy of the engine's at its start; usage counts over halts."""
+    """One drive of the loop. ``settings`` is a copy of the engine's at its start; usage and ``seconds``
+    count over halts, waiting for people left out. ``output`` is the structured answer, or what came of trying (L13).
+    """
 
     class Kind(models.TextChoices):
         """Whether it goes on to a halt, or is one turn only (S02)."""
@@ -33,6 +35,9 @@ class Run(models.Model):
     usage = models.JSONField(_("usage"), default=dict, blank=True)
     turns = models.PositiveIntegerField(_("turns"), default=0)
     calls_used = models.PositiveIntegerField(_("calls"), default=0)
+    seconds = models.FloatField(_("seconds at work"), default=0)
+    working_since = models.DateTimeField(_("at work since"), null=True, blank=True)
+    output = models.JSONField(_("output"), null=True, blank=True)
     claims = models.PositiveIntegerField(_("claims"), default=0)
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
     started_at = models.DateTimeField(_("started at"), null=True, blank=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from pydantic_ai import messages as lib
 from pydantic_ai.usage import RequestUsage
 
 from allm_django.core.types import JSONObject, Usage
+from allm_django.core.usage import decimal
 from allm_django.providers.base import CallDelta, Delta, Finished, RawCall, TextDelta, ThinkingDelta
 
 
@@ -109,11 +111,14 @@ def _known(counted: RequestUsage, figure: int, *names: str) -> int | None:
     return figure or (told[0] if told else None)
 
 
-def _cost(response: lib.ModelResponse) -> float | None:
-    """In US dollars, from the price list that the library brings; None for a model that is not in it."""
+def _cost(response: lib.ModelResponse) -> Decimal | None:
+    """In US dollars: the provider's own figure, else by the price list that comes with the library (genai-prices).
+
+    None for a model that is not in the list, or where there is no list (L09).
+    """
     if response.usage.cost is not None:
-        return float(response.usage.cost)
+        return decimal(float(response.usage.cost))
     try:
-        return float(response.cost().total_price)
-    except (LookupError, ValueError, AssertionError):
+        return response.cost().total_price
+    except (ImportError, LookupError, ValueError, AssertionError):
         return None

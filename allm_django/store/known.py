@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
+from allm_django.core.streaks import Streaks
 from allm_django.core.types import Message as Neutral
 from allm_django.errors import LeaseLostError
 from allm_django.models import Message, Run, ToolCall
@@ -21,7 +22,7 @@ class Known:
     ``asks``, ``turn``, ``verdict`` and ``error`` are what the engine's ``halt_when`` said of the turn ``turn``; it is
     pure, so asking again after a crash is harmless. ``seen`` are an event's number and the last turn's calls as of it:
     whoever changes a call tells an event under the session's lock, so as long as the number stands, the calls do.
-    ``answer`` is the last answer that this drive has recorded.
+    ``answer`` is the last answer that this drive has recorded, ``past`` what came in a row before the present turn.
     """
 
     asks: bool
@@ -30,6 +31,7 @@ class Known:
     error: str = ""
     seen: tuple[int, list[ToolCall]] | None = None
     answer: Message | None = None
+    past: Streaks | None = None
 
 
 class Working:

@@ -17,6 +17,7 @@ from allm_django.core.states import CallState, RunState
 from allm_django.models import Message, MessageChunk, Session, ToolCall
 from allm_django.models.session import RUNNING_SESSIONS
 from allm_django.store.calls import apply, open_calls
+from allm_django.store.streaks import stop_clock
 from allm_django.store.writing import Lease, Writing, alias, writing
 
 INTERRUPTED = "The server stopped in the middle of this answer."
@@ -28,6 +29,8 @@ def claim_run(session_id: UUID, worker: UUID) -> Lease | None:
         session, run = tx.session, tx.run
         if run is None or not _claimable(tx):
             return None
+        stop_clock(run, min(tx.now, session.lease_until or tx.now))  # a dead worker was at work no longer than that
+        run.working_since = tx.now
         session.fence += 1
         session.lease_owner = worker
         session.lease_until = tx.db_now + timedelta(seconds=conf().LEASE_SECONDS)
@@ -73,6 +76,7 @@ def release_lease(lease: Lease) -> None:
     with writing(lease.session_id, lease) as tx:
         assert tx.run is not None
         tx.run.state = RunState.QUEUED
+        stop_clock(tx.run, tx.now)
         tx.session.lease_owner, tx.session.lease_until = None, None
         tx.derive_status()
 

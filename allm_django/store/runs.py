@@ -11,6 +11,7 @@ from allm_django.core.states import CallState, HaltedReason, Outcome, RunState, 
 from allm_django.models import Engine, Message, Run, ToolCall
 from allm_django.store.calls import apply, open_calls
 from allm_django.store.engines import frozen_settings
+from allm_django.store.streaks import stop_clock
 from allm_django.store.writing import Writing, alias
 
 
@@ -80,6 +81,7 @@ def halt_run(tx: Writing, reason: str, *, waiting: bool, metadata: dict[str, Any
     new = RunState.WAITING if waiting else RunState.ENDED
     check_run_transition(RunState(run.state), new)
     run.state, run.halted_reason, run.halted_metadata = new, reason, metadata or {}
+    stop_clock(run, tx.now)
     if not waiting:
         run.ended_at = tx.now
         tx.session.cancel_requested = False

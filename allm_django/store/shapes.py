@@ -22,7 +22,7 @@ HALTED_TEXTS = {
     "terminal_tool": "Done.",
     "completed": "",
     "halt_when": "Stopped as this assistant is set up to.",
-    "max_turns": "The most turns for one message were used up. You can go on.",
+    "max_turns": "The most turns for one message were used up. Go on, and it starts counting anew.",
     "limit": "A limit of this assistant was reached. You can go on.",
 }
 
@@ -51,6 +51,9 @@ def run_shape(run: Run) -> JSONObject:
         "halted_reason": run.halted_reason,
         "halted_text": halted_text(run),
         "turns": run.turns,
+        "calls_used": run.calls_used,
+        "seconds": round(run.seconds, 3),
+        "limit": run.halted_metadata.get("limit"),
         "error": error,
         "usage": run.usage,
         "created_at": moment(run.created_at),
@@ -62,6 +65,8 @@ def halted_text(run: Run) -> str:
     """Why a run stands still, in words."""
     if run.kind == Run.Kind.STEP and run.halted_reason == HaltedReason.MAX_TURNS:
         return "One step is done. You can go on."
+    if run.halted_reason == HaltedReason.LIMIT and (text := run.halted_metadata.get("text")):
+        return str(text)
     return HALTED_TEXTS.get(run.halted_reason, run.halted_reason.replace("_", " "))
 
 

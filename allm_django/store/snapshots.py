@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from allm_django.conf import conf
+from allm_django.conf import default_limits
 from allm_django.core.decide import CallView, Snapshot
 from allm_django.core.states import CallState
 from allm_django.core.types import Limits, Usage
 from allm_django.models import Message, Run, ToolCall
+from allm_django.store import clock
 from allm_django.store.known import Known, Working
+from allm_django.store.streaks import facts_of, seconds_at, streaks_before
 from allm_django.store.writing import alias
 
 
@@ -19,6 +21,9 @@ def snapshot_now(work: Working, known: Known) -> Snapshot:
 def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: Known) -> Snapshot:
     """The snapshot that a run and the calls of its last message amount to."""
     answered, blanks = (False, 0) if calls else _ending(run)
+    mine = [call for call in calls if call.run_id == run.id]
+    if known.past is None:
+        known.past = streaks_before(run, mine)
     return Snapshot(
         limits=_limits(run),
         calls=tuple(
@@ -31,9 +36,11 @@ def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: 
         cancel_requested=cancel_requested,
         error=run.error["code"] if run.error else known.error and "halt_when",
         halt_when=known.verdict and known.turn == run.turns,
-        step_checked=not known.asks or known.turn == run.turns or not any(call.run_id == run.id for call in calls),
+        step_checked=not known.asks or known.turn == run.turns or not mine,
         calls_used=run.calls_used,
         usage=Usage.from_json(run.usage),
+        seconds=seconds_at(run, clock.now()),
+        streaks=known.past.after(facts_of(mine)),
     )
 
 
@@ -52,5 +59,7 @@ def _ending(run: Run) -> tuple[bool, int]:
 
 def _limits(run: Run) -> Limits:
     settings = run.settings
-    turns = 1 if run.kind == Run.Kind.STEP else settings["max_turns"] or conf().MAX_TURNS
-    return Limits(**{**settings["limits"], "max_turns": turns})
+    layers = [default_limits(), settings["limits"]]
+    if turns := 1 if run.kind == Run.Kind.STEP else settings["max_turns"]:
+        layers.append({"max_turns": turns})
+    return Limits.of(*layers)

@@ -6,7 +6,6 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from allm_django.core.compact import shown
 from allm_django.core.decide import HaltRun, Snapshot, next_action
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.history import NUDGE
@@ -25,6 +24,7 @@ from allm_django.store.leases import break_off, mend_calls, mend_messages
 from allm_django.store.offers import StoredOffer, offer_for
 from allm_django.store.runs import append_message, close_open_calls, halt_run
 from allm_django.store.snapshots import snapshot_now, snapshot_of
+from allm_django.store.streaks import facts_of
 from allm_django.store.writing import Lease, alias, writing
 
 CANCELLED_TEXT = "Stopped."
@@ -63,15 +63,16 @@ def begin_step(lease: Lease, known: Known, nudge: bool) -> Begun:
         tx, run = work.tx, work.run
         history = work.history(known.answer)
         offer = offer_for(tx.session, run.settings)
+        if known.past is not None:
+            known.past = known.past.after(facts_of(call for call in work.calls if call.run_id == run.id))
         run.turns += 1
-        choice = _tool_choice(run, offer)
         message = append_message(tx, Message.Role.ASSISTANT, complete=False, model=run.settings["model"])
         tx.tell(EventKind.MESSAGE_STARTED, messages=[(message, ())])
         request = ModelRequest(
             (*history, Neutral("user", NUDGE)) if nudge else history,
-            shown(offer.specs, choice),
+            offer.specs,
             run.settings["system"],
-            choice,
+            _tool_choice(run, offer),
             run.settings["params"],
             run.request_id,
         )

@@ -302,6 +302,9 @@ def test_a_tool_choice_that_is_not_on_offer_ends_in_a_clear_error(desk: Desk) ->
     assert desk.model.requests == []
 
 
+UNTOLD = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost")
+
+
 @pytest.mark.row("L09")
 def test_usage_is_summed_over_run_and_session_and_unknown_stays_unknown(desk: Desk) -> None:
     from allm_django.providers.scripted import usage
@@ -311,10 +314,10 @@ def test_usage_is_summed_over_run_and_session_and_unknown_stays_unknown(desk: De
     sessions.reply(desk.session, "And?")
     desk.drive()
     assert [run.usage for run in desk.session.runs.order_by("created_at")] == [
-        {"input_tokens": 15, "output_tokens": 1},
-        {},
+        {"input_tokens": 15, "output_tokens": 1, "partial": [*UNTOLD[1:]]},
+        {"partial": [*UNTOLD]},
     ]
-    assert desk.session.usage == {"input_tokens": 15, "output_tokens": 1}
+    assert desk.session.usage == {"input_tokens": 15, "output_tokens": 1, "partial": [*UNTOLD]}
 
 
 # -- questions (S04, T13) ---------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from allm_django.core.decide import (
     next_action,
 )
 from allm_django.core.states import CallState
+from allm_django.core.streaks import Streaks
 from allm_django.core.types import Limits, Usage
 
 S = CallState
@@ -146,13 +148,19 @@ def test_too_many_empty_answers_are_an_error_even_on_the_last_turn() -> None:
     [
         ("max_calls", {"calls_used": 3}),
         ("max_tokens", {"usage": Usage(input_tokens=80, output_tokens=20)}),
-        ("max_cost", {"usage": Usage(cost=0.5)}),
+        ("max_cost", {"usage": Usage(cost=Decimal("0.5"))}),
         ("max_seconds", {"seconds": 9.0}),
+        ("max_identical_calls", {"streaks": Streaks(identical=8)}),
+        ("max_rejections", {"streaks": Streaks(rejections=3)}),
+        ("max_parse_failures", {"streaks": Streaks(parse_failures=3)}),
     ],
 )
 def test_a_limit_halts_and_says_which(name: str, values: dict[str, Any]) -> None:
     limits = Limits(max_turns=5, max_calls=3, max_tokens=100, max_cost=0.5, max_seconds=9.0)
-    assert next_action(snapshot(limits=limits, **values)) == halt("limit", limit=name)
+    action = next_action(snapshot(limits=limits, **values))
+    assert isinstance(action, HaltRun)
+    assert (action.reason, action.metadata["limit"]) == ("limit", name)
+    assert "Go on" in action.metadata["text"]
 
 
 @pytest.mark.row("L09", "L10")

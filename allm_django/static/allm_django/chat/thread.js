@@ -120,10 +120,13 @@ export class Thread {
   }
 }
 
-/** What a run used; a figure that the provider did not give is called unknown, never 0. */
+/** What a run used; a figure that no answer told is called unknown, never 0; one that some told is at least that. */
 function usageWords(usage) {
   if ([usage.input_tokens, usage.output_tokens, usage.cost].every((figure) => figure === undefined || figure === null)) return t("usage_unknown");
-  const known = (value, form) => (value === undefined || value === null ? t("unknown") : form(value));
-  const tokens = t("usage_tokens", { input: known(usage.input_tokens, number), output: known(usage.output_tokens, number) });
-  return `${tokens} · ${t("usage_cost", { cost: known(usage.cost, money) })}`;
+  const known = (name, form) => {
+    if (usage[name] === undefined || usage[name] === null) return t("unknown");
+    return usage.partial?.includes(name) ? t("at_least", { figure: form(usage[name]) }) : form(usage[name]);
+  };
+  const tokens = t("usage_tokens", { input: known("input_tokens", number), output: known("output_tokens", number) });
+  return `${tokens} · ${t("usage_cost", { cost: known("cost", money) })}`;
 }

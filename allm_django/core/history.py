@@ -144,7 +144,7 @@ def in_request_order(messages: Iterable[Message]) -> tuple[Message, ...]:
             continue
         out.extend(results[id_] for id_ in order if id_ in results)
         results, order = {}, [call.id for call in message.calls]
-        if message.complete and (message.content or message.calls):
+        if message.complete and (message.content.strip() or message.calls):
             out.append(message)
     return tuple(out)
 

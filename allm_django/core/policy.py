@@ -1,4 +1,4 @@
-"""The verdict on one call before anything runs: ready, pending, or settled at once (T07, T20, T21, L03, L04, L11).
+"""The verdict on one call before anything runs: ready, pending, or settled at once (T07, T20–T22, L03, L04, L11).
 
 What the model may do is decided here from values alone; its text can change arguments, never the verdict.
 """
@@ -6,10 +6,11 @@ What the model may do is decided here from values alone; its text can change arg
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from allm_django.core import compact
 from allm_django.core.decide import TERMINAL_EFFECT
-from allm_django.core.encode import to_text
+from allm_django.core.encode import model_copy, to_text
 from allm_django.core.schema import compile_schema, parse_arguments
 from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import JSON, JSONObject, Mode, ToolResult, ToolSpec
@@ -40,14 +41,16 @@ class Offer:
 
 def judge(call_id: str, name: str, raw: str, offer: Offer) -> Verdict:
     """The verdict on a call that the model just made, as text ``raw`` names its arguments."""
-    spec = offer.tools.get(name)
+    spec = compact.offered(name, offer.tools)
     if spec is None:
         return _refused(call_id, Outcome.UNAVAILABLE, "unknown_tool", _unknown_text(name, list(offer.tools)), None)
     arguments, problem = parse_arguments(raw)
     if arguments is None:
-        return _refused(call_id, Outcome.INVALID, "invalid_arguments", problem, None)
+        return _invalid(call_id, problem, None, spec)
     if problem := check_arguments(spec.schema, arguments):
-        return _refused(call_id, Outcome.INVALID, "invalid_arguments", problem, arguments)
+        return _invalid(call_id, problem, arguments, spec)
+    if spec is compact.HELP:
+        return _help(call_id, arguments, offer)
     if name == offer.terminal_tool:
         result = ToolResult(call_id, value=arguments, content=to_text(arguments))
         return Verdict(CallState.SETTLED, "terminal tool", arguments, Outcome.SUCCEEDED, result, TERMINAL_EFFECT)
@@ -67,9 +70,9 @@ def check_arguments(schema: JSONObject, arguments: JSONObject) -> str:
     return f"The arguments do not fit the tool's schema: {listed}"
 
 
-def error_text(code: str, message: str) -> str:
+def error_text(code: str, message: str, **more: JSON) -> str:
     """The model's copy of an error: JSON, so that it can't be taken for a tool's own words."""
-    return to_text({"error": code, "message": message})
+    return to_text({"error": code, "message": message, **more})
 
 
 def error_result(call_id: str, code: str, message: str, *, detail: str = "", value: JSON = None) -> ToolResult:
@@ -81,6 +84,22 @@ def error_result(call_id: str, code: str, message: str, *, detail: str = "", val
 
 def _refused(call_id: str, outcome: Outcome, code: str, message: str, arguments: JSONObject | None) -> Verdict:
     return Verdict(CallState.SETTLED, message, arguments, outcome, error_result(call_id, code, message))
+
+
+def _invalid(call_id: str, problem: str, arguments: JSONObject | None, spec: ToolSpec) -> Verdict:
+    """Of a compact tool the model may know the line only: it is told the rest along with what is wrong (T22)."""
+    verdict = _refused(call_id, Outcome.INVALID, "invalid_arguments", problem, arguments)
+    if not spec.compact or verdict.result is None:
+        return verdict
+    content = error_text("invalid_arguments", problem, tool=compact.definition(spec))
+    return replace(verdict, result=replace(verdict.result, content=model_copy(content)))
+
+
+def _help(call_id: str, arguments: JSONObject, offer: Offer) -> Verdict:
+    """The model looks tools up: answered at once from the offer, in every mode."""
+    value = compact.help_with(arguments, offer.tools)
+    result = ToolResult(call_id, value=value, content=model_copy(to_text(value)))
+    return Verdict(CallState.SETTLED, "the model looked tools up", arguments, Outcome.SUCCEEDED, result)
 
 
 def _unknown_text(name: str, offered: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from allm_django.core import events
+from allm_django.core.compact import shown
 from allm_django.core.decide import TERMINAL_EFFECT, CallView, HaltRun, Snapshot
 from allm_django.core.history import NUDGE, in_request_order, is_rejection
 from allm_django.core.ids import usable_ids
@@ -112,7 +113,7 @@ class MemoryJournal:
         setup = self.setup
         return ModelRequest(
             in_request_order(messages),
-            tuple(setup.offer.tools.values()),
+            shown(setup.offer.tools.values(), setup.tool_choice),
             setup.system,
             setup.tool_choice,
             setup.params,

@@ -13,6 +13,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from allm_django.core.ids import sendable_name
 from allm_django.core.types import JSONObject, Message, ModelRequest, ToolSpec
 from allm_django.errors import InvalidInputError
 from allm_django.providers.params import DEFAULT_STALL_TIMEOUT
@@ -76,7 +77,7 @@ def to_messages(request: ModelRequest, provider: str) -> list[lib.ModelMessage]:
         if waiting:
             history.append(lib.ModelRequest(parts=waiting))
             waiting = []
-        names.update((call.id, call.name) for call in message.calls)
+        names.update((call.id, sendable_name(call.name)) for call in message.calls)
         history.append(_to_response(message, provider))
     if waiting:
         history.append(lib.ModelRequest(parts=waiting))
@@ -113,10 +114,10 @@ def _to_response(message: Message, provider: str) -> lib.ModelResponse:
     kept = _own_words(message, provider)
     if kept is not None:
         return kept
-    parts: list[lib.ModelResponsePart] = [lib.TextPart(message.content)] if message.content else []
+    parts: list[lib.ModelResponsePart] = [lib.TextPart(message.content)] if message.content.strip() else []
     for call in message.calls:
         arguments = call.raw if call.arguments is None or call.raw else json.dumps(call.arguments, ensure_ascii=False)
-        parts.append(lib.ToolCallPart(call.name, arguments, tool_call_id=call.id))
+        parts.append(lib.ToolCallPart(sendable_name(call.name), arguments, tool_call_id=call.id))
     return lib.ModelResponse(parts=parts)
 
 
@@ -128,12 +129,15 @@ def _own_words(message: Message, provider: str) -> lib.ModelResponse | None:
     kept = dump.get("message")
     if not isinstance(kept, dict) or not isinstance(kept.get("parts"), list):
         return None
-    kept = {**kept, "parts": [dict(part) if isinstance(part, dict) else part for part in kept["parts"]]}
+    kept = {
+        **kept,
+        "parts": [dict(part) if isinstance(part, dict) else part for part in kept["parts"] if not _blank(part)],
+    }
     calls = list(_call_parts(kept))
     if len(calls) != len(message.calls):
         return None
     for part, call in zip(calls, message.calls, strict=True):
-        part["tool_call_id"] = call.id
+        part["tool_call_id"], part["tool_name"] = call.id, sendable_name(call.name)
     try:
         (response,) = lib.ModelMessagesTypeAdapter.validate_python([kept])
     except ValidationError:
@@ -143,3 +147,8 @@ def _own_words(message: Message, provider: str) -> lib.ModelResponse | None:
 
 def _call_parts(kept: JSONObject) -> Iterator[JSONObject]:
     return (part for part in kept["parts"] if isinstance(part, dict) and part.get("part_kind") == "tool-call")
+
+
+def _blank(part: Any) -> bool:
+    """A text of nothing but space: a model may write it, and no provider takes it back."""
+    return isinstance(part, dict) and part.get("part_kind") == "text" and not str(part.get("content", "")).strip()

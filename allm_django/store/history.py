@@ -77,7 +77,7 @@ def _take(read: _Read, message: Message, calls: Sequence[ToolCall]) -> bool:
     if message.streaming or any(call.state != CallState.SETTLED for call in calls):
         return False
     read.position = message.position
-    if message.complete and (message.text or calls):
+    if message.complete and (message.text.strip() or calls):
         added = [_neutral(message, calls), *(_result(call) for call in calls)]
         read.messages += added
         read.size += sum(len(item.content) for item in added)

@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from allm_django.core.compact import shown
 from allm_django.core.decide import HaltRun, Snapshot, next_action
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.history import NUDGE
@@ -66,13 +67,14 @@ def begin_step(lease: Lease, known: Known, nudge: bool) -> Begun:
         if known.past is not None:
             known.past = known.past.after(facts_of(call for call in work.calls if call.run_id == run.id))
         run.turns += 1
+        choice = _tool_choice(run, offer)
         message = append_message(tx, Message.Role.ASSISTANT, complete=False, model=run.settings["model"])
         tx.tell(EventKind.MESSAGE_STARTED, messages=[(message, ())])
         request = ModelRequest(
             (*history, Neutral("user", NUDGE)) if nudge else history,
-            offer.specs,
+            shown(offer.specs, choice),
             run.settings["system"],
-            _tool_choice(run, offer),
+            choice,
             run.settings["params"],
             run.request_id,
         )

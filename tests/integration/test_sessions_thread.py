@@ -15,6 +15,7 @@ from allm_django.models import Event, MessageChunk, ToolCall
 from allm_django.store.history import forget_history, load_history
 from allm_django.store.tools import delete_tool, save_tool
 from allm_django.testing import call, cut, raw_call, say
+from tests.integration.cast import person
 from tests.integration.desk import COUNT, Desk
 from tests.integration.standing import STATES, awaiting_tools, fresh
 
@@ -268,6 +269,28 @@ def test_the_stored_status_is_what_the_rows_amount_to(desk: Desk, make: Callable
     open_now = ToolCall.objects.filter(session=session, state__in=("pending", "asking", "unknown")).count()
     assert session.waiting == open_now
     assert (session.active_run is None) == (session.status in ("idle", "completed", "error"))
+
+
+@pytest.mark.row("R11")
+def test_each_call_leaves_one_row_that_tells_all_about_it(desk: Desk) -> None:
+    desk.noted("refund", result=lambda arguments: {"paid": arguments["n"]}, manual=True)
+    desk.tool(lambda arguments: allm.ToolError("No such order."), "look")
+    desk.run([call("refund", {"n": 1}), call("look", {"n": 2})], call("look", {"n": 3}), say("Done."))
+    bob = person("bob", "decide_toolcall")
+    sessions.approve(desk.open()[0], by=bob)
+    desk.drive()
+    refund, look, later = desk.calls()
+    assert (refund.name, refund.arguments, refund.result, refund.error) == ("refund", {"n": 1}, {"paid": 1}, None)
+    assert (refund.outcome, refund.decided_by, refund.decided_name, refund.decided_verb) == (
+        "succeeded",
+        bob,
+        "bob",
+        "approve",
+    )
+    assert (look.outcome, look.error["message"], look.decided_name) == ("failed", "No such order.", "")
+    assert (refund.message, refund.position, look.message, look.position) == (look.message, 0, refund.message, 1)
+    assert later.message.position > look.message.position
+    assert all(row.started_at <= row.finished_at for row in (refund, look, later))
 
 
 @pytest.mark.row("R11", "S06")

@@ -7,7 +7,6 @@ thousand cost the same number of queries.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeVar, cast
@@ -19,6 +18,7 @@ from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 from allm_django.conf import access_class
 from allm_django.core.states import CallState, Outcome
 from allm_django.errors import InvalidInputError, NotAllowedError, NotFoundError
+from allm_django.logs import get_logger
 from allm_django.models import Engine, Session, Tool, ToolCall
 from allm_django.models.call import OPEN_CALLS
 
@@ -28,7 +28,7 @@ M = TypeVar("M", bound=Model)
 DECIDABLE_STATES = (CallState.PENDING, CallState.UNKNOWN)
 PAGE_PERMISSIONS = ("chat", "decide_toolcall", "view_session")
 
-logger = logging.getLogger("allm_django.access")
+logger = get_logger("allm_django.access")
 
 
 class Access:

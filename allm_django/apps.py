@@ -49,6 +49,7 @@ def connect_loop() -> None:
     environment.limits = default_limits
     environment.handler_threads = lambda: conf().HANDLER_THREADS
     environment.spare_threads = lambda: conf().HANDLER_SPARE_THREADS
+    environment.telemetry_content = lambda: conf().TELEMETRY_CONTENT
 
 
 def refuse_in_transaction() -> None:

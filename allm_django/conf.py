@@ -50,6 +50,7 @@ class Conf:
     RUNNING_PER_USER: int = 10
     REQUESTS_PER_MINUTE: int = 240
     SWEEPER: bool = True
+    TELEMETRY_CONTENT: bool = False
 
     def __post_init__(self) -> None:
         for f in fields(self):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import traceback
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -13,9 +12,10 @@ from django.utils.module_loading import module_has_submodule
 
 from allm_django.conf import conf
 from allm_django.errors import AllmError, ConfigurationError
+from allm_django.logs import get_logger
 from allm_django.tools.registry import Registry, registry
 
-logger = logging.getLogger("allm_django")
+logger = get_logger("allm_django")
 
 _failures: dict[str, str] = {}
 

@@ -5,9 +5,13 @@ Nothing depends on the host project's REST_FRAMEWORK settings, but for the ways 
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Callable
 from typing import Any
 
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -20,11 +24,14 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
-from allm_django import access
+from allm_django import access, logs
 from allm_django.api.parsing import StrictJSONParser, max_body
 from allm_django.api.problems import TooLargeError, handle
 from allm_django.api.shapes import ProblemShape
 from allm_django.api.throttles import RequestsPerUser
+
+REQUEST_ID = "X-Request-ID"
+USABLE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class MayUsePage(BasePermission):
@@ -63,6 +70,12 @@ class ApiView(APIView):
         """Problem details, whatever the host has."""
         return handle
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Within the request's id: the caller's own where it is usable."""
+        given = request.headers.get(REQUEST_ID, "")
+        with logs.working_on(given if USABLE_ID.fullmatch(given) else uuid.uuid4().hex):
+            return super().dispatch(request, *args, **kwargs)
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Refuse a body that says that it is too large before anything reads it."""
         super().initial(request, *args, **kwargs)
@@ -71,8 +84,9 @@ class ApiView(APIView):
             raise TooLargeError
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Answers are one person's: nobody may keep them."""
+        """Answers are one person's: nobody may keep them. Each names the request's id."""
         final = super().finalize_response(request, response, *args, **kwargs)
+        final[REQUEST_ID] = logs.ids().request_id
         final["Cache-Control"] = "no-store"
         final["X-Content-Type-Options"] = "nosniff"
         return final

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +16,7 @@ from rest_framework.views import set_rollback
 from allm_django import errors
 from allm_django.access import Person
 from allm_django.core.types import JSONObject
+from allm_django.logs import get_logger, ids
 from allm_django.models import ToolCall
 from allm_django.present.cards import card
 
@@ -43,13 +42,13 @@ CODES = {
     429: "throttled",
 }
 
-logger = logging.getLogger("allm_django.api")
+logger = get_logger("allm_django.api")
 
 
 def handle(error: Exception, context: Mapping[str, Any]) -> Response:
     """The answer to ``error``. What nobody foresaw is logged whole and answered in general words (security row 39)."""
     request = context["request"]
-    request_id = uuid.uuid4().hex
+    request_id = ids().request_id
     if isinstance(error, errors.AllmError) and (status := _status(error)) is not None:
         body = _problem(status, error.message, str(error.info.get("code") or error.code), request_id)
         body |= _field(error) | _winner(request.user, error)

@@ -39,6 +39,7 @@ class RunShape(s.Serializer[Any]):
 
     id = s.UUIDField()
     kind = s.CharField()
+    request_id = s.CharField()
     state = s.CharField()
     halted_reason = s.CharField()
     halted_text = s.CharField()

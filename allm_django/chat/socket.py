@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,12 +21,13 @@ from allm_django import access
 from allm_django.chat.protocol import HELLO_SECONDS, HELLOS_PER_MINUTE, Close, parse_hello
 from allm_django.conf import conf
 from allm_django.errors import InvalidInputError
+from allm_django.logs import get_logger
 from allm_django.runtime.hub import Subscriber, hub
 from allm_django.runtime.logins import Login, login_of
 from allm_django.runtime.news import News
 from allm_django.runtime.tail import Cursor, tail_check
 
-logger = logging.getLogger("allm_django.chat")
+logger = get_logger("allm_django.chat")
 
 
 class ClientGoneError(Exception):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from allm_django import logs
 from allm_django.core.decide import (
     Action,
     AwaitCalls,
@@ -24,6 +25,7 @@ from allm_django.loop.journal import Journal, StartedCall
 from allm_django.loop.options import LoopOptions
 from allm_django.loop.points import at
 from allm_django.loop.reading import Reading
+from allm_django.loop.telemetry import spans_of
 from allm_django.providers.base import Model
 
 
@@ -34,6 +36,7 @@ class Driver:
         self.journal = journal
         self.model = model
         self.options = options
+        self.spans = spans_of(options.about, model.id)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._handlers: dict[str, tuple[StartedCall, asyncio.Future[Any]]] = {}
         self._slots = asyncio.Semaphore(options.max_parallel)
@@ -46,6 +49,13 @@ class Driver:
 
     async def run(self) -> HaltRun | None:
         """Drive to the next halt; None after a clean stop. Raises LeaseLostError when another worker took over."""
+        about = self.options.about
+        with logs.working_on(about.request_id, about.session_id), self.spans.drive() as done:
+            halt = await self._drive()
+            done(halt)
+            return halt
+
+    async def _drive(self) -> HaltRun | None:
         try:
             while not self._stopping.is_set():
                 action = next_action(await at("load", self.journal.load()))
@@ -78,10 +88,13 @@ class Driver:
     # -- the model ---------------------------------------------------------------------------------------------
 
     async def _call_model(self, action: CallModel) -> None:
+        self.spans.begin_step()
         request = await at("begin_step", self.journal.begin_step(action.nudge))
         reading = Reading(self.model, request, self.options, self.journal.note_delta)
-        error = await self._unless_interrupted(reading.read())
-        finished = reading.assembly.finished
+        with self.spans.model_call(request) as done:
+            error = await self._unless_interrupted(reading.read())
+            finished = reading.assembly.finished
+            done(finished, error)
         if finished is not None and error is None:
             await at("complete_message", self.journal.complete_message(finished))
             return
@@ -129,9 +142,11 @@ class Driver:
             started = await at("start_call", self.journal.start_call(call_id))
             if started is None:
                 return
-            handler = asyncio.ensure_future(run_handler(started, self.options, self.journal.stored))
-            self._handlers[call_id] = (started, handler)
-            settlement, late = await at("handler", asyncio.shield(handler))
+            with self.spans.tool_call(started) as done:
+                handler = asyncio.ensure_future(run_handler(started, self.options, self.journal.stored))
+                self._handlers[call_id] = (started, handler)
+                settlement, late = await at("handler", asyncio.shield(handler))
+                done(settlement)
             await at("finish_call", self.journal.finish_call(call_id, settlement))
             del self._handlers[call_id]
         if late is not None:

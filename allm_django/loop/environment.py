@@ -39,6 +39,7 @@ class Environment:
     limits: Callable[[], Mapping[str, Any]] = _no_limits
     handler_threads: Callable[[], int] = field(default=lambda: 16)
     spare_threads: Callable[[], int] = field(default=lambda: 16)
+    telemetry_content: Callable[[], bool] = field(default=lambda: False)
 
 
 environment = Environment()

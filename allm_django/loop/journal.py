@@ -18,13 +18,14 @@ from allm_django.tools.registry import BoundHandler
 
 @dataclass(frozen=True, slots=True)
 class StartedCall:
-    """A call whose start is on record: what to run, with what, for how long (seconds)."""
+    """A call whose start is on record: what to run, with what, for how long (seconds), which arguments to mask."""
 
     call: ToolCall
     handler: BoundHandler | None
     context: ToolContext
     timeout: float
     idempotent: bool
+    sensitive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ class MemoryJournal:
             report=progress,
         )
         handler = bind(spec.handler) if spec.handler is not None else None
-        return StartedCall(entry.call, handler, context, spec.timeout, spec.idempotent)
+        return StartedCall(entry.call, handler, context, spec.timeout, spec.idempotent, spec.sensitive)
 
     async def finish_call(self, call_id: str, settlement: Settlement) -> None:
         """Take how a call ended."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from allm_django.loop.about import About
 from allm_django.tools.threads import SyncExecutor
 
 
@@ -14,7 +15,8 @@ class LoopOptions:
     """Options of one drive. Times in seconds; ``result_cap`` in characters.
 
     ``on_tool_error`` is ``"continue"``, ``"halt"`` or a function (T19); ``executor`` a function
-    ``(handler, arguments, ctx) -> result`` that runs handlers in its own way (T25).
+    ``(handler, arguments, ctx) -> result`` that runs handlers in its own way (T25). ``about`` names the run in logs
+    and spans.
     """
 
     threads: SyncExecutor
@@ -29,3 +31,4 @@ class LoopOptions:
     backoff: float = 0.5
     cancel_grace: float = 2.0
     stop_grace: float = field(default=5.0)
+    about: About = field(default_factory=About)

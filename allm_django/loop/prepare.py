@@ -12,6 +12,7 @@ from allm_django.core.schema import lint
 from allm_django.core.streaks import Used
 from allm_django.core.types import EngineSpec, JSONObject, Limits, Message, Mode, ToolSpec
 from allm_django.errors import InvalidInputError
+from allm_django.loop.about import About
 from allm_django.loop.environment import environment, threads
 from allm_django.loop.memory import MemoryJournal, Setup, replace_tools
 from allm_django.loop.options import LoopOptions
@@ -85,6 +86,7 @@ def prepare(
         halt_when=_function(halt_when, "halt_when"),
         encoder=_function(options.get("encoder") or engine.encoder, "encoder"),
         executor=_function(options.get("executor") or engine.executor, "executor"),
+        about=About(setup.request_id, engine=setup.engine),
         max_parallel=_positive(options.get("max_parallel", engine.max_parallel), "max_parallel"),
     )
     model = resolve_model(engine.model, keys=options.get("keys"), registry=environment.providers())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import queue
 import threading
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 from django.db import connections
 
 T = TypeVar("T")
-Job = tuple[asyncio.Future[Any], asyncio.AbstractEventLoop, Callable[..., Any], tuple[Any, ...]]
+Job = tuple[asyncio.Future[Any], asyncio.AbstractEventLoop, contextvars.Context, Callable[..., Any], tuple[Any, ...]]
 
 
 class DatabaseThreads:
@@ -26,10 +27,12 @@ class DatabaseThreads:
             thread.start()
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Run ``function(*args)`` in one of the threads; what it raises is raised here."""
+        """Run ``function(*args)`` in one of the threads, with a copy of the caller's context variables;
+        what it raises is raised here.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put((future, loop, function, args))
+        self._jobs.put((future, loop, contextvars.copy_context(), function, args))
         return await future
 
     def close(self, timeout: float) -> None:
@@ -41,10 +44,10 @@ class DatabaseThreads:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            future, loop, function, args = job
+            future, loop, context, function, args = job
             try:
                 look_after_connections()
-                outcome, failed = function(*args), False
+                outcome, failed = context.run(function, *args), False
             except BaseException as error:
                 outcome, failed = error, True
             try:
@@ -52,7 +55,7 @@ class DatabaseThreads:
             except RuntimeError:
                 if not loop.is_closed():
                     raise
-            del job, future, outcome
+            del job, future, context, outcome
         connections.close_all()
 
 

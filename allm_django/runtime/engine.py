@@ -9,6 +9,7 @@ from allm_django import access
 from allm_django.conf import conf, provider_factories
 from allm_django.core.types import JSONObject
 from allm_django.errors import ConfigurationError
+from allm_django.loop.about import About
 from allm_django.loop.advance import Driver
 from allm_django.loop.options import LoopOptions
 from allm_django.models import Run, ToolCall
@@ -25,6 +26,7 @@ async def make_driver(
 ) -> Driver:
     """A driver for the leased run. Raises ConfigurationError when its model or a function is not to be had."""
     settings: JSONObject = await run(_settings_of, lease)
+    session_id, trace = str(lease.session_id), str(settings.get("traceparent", ""))
     options = LoopOptions(
         threads=threads,
         on_tool_error=_policy(settings["on_tool_error"]),
@@ -36,6 +38,7 @@ async def make_driver(
         attempts=conf().PROVIDER_ATTEMPTS,
         retry_after_max=conf().PROVIDER_RETRY_AFTER_MAX,
         cancel_grace=conf().CANCEL_GRACE_SECONDS,
+        about=About(lease.request_id, session_id, settings["name"], trace),
     )
     chosen = model or resolve_model(
         settings["model"],

@@ -5,7 +5,6 @@ loop loses no lease.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,11 +15,12 @@ from django.db import Error as DatabaseError
 from django.db import connections
 
 from allm_django.conf import conf
+from allm_django.logs import get_logger
 from allm_django.runtime.database import look_after_connections
 from allm_django.store import leases, workers
 from allm_django.store.checkpoint import checkpoint
 
-logger = logging.getLogger("allm_django.runtime")
+logger = get_logger("allm_django.runtime")
 CHECKPOINT_SECONDS = 0.25
 
 

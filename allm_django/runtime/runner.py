@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import atexit
 import importlib
-import logging
 import os
 import threading
 import uuid
+from contextvars import Context
 from uuid import UUID
 
 from django.db import Error as DatabaseError
 
 from allm_django.conf import database_threads
 from allm_django.errors import AllmError, LeaseLostError
+from allm_django.logs import get_logger, set_ids
 from allm_django.loop.advance import Driver
 from allm_django.loop.environment import threads
 from allm_django.loop.points import at
@@ -28,7 +29,7 @@ from allm_django.runtime.stream import LiveStream
 from allm_django.store import leases, turns
 from allm_django.store.writing import Lease
 
-logger = logging.getLogger("allm_django.runtime")
+logger = get_logger("allm_django.runtime")
 INTERNAL = "Something unexpected went wrong while the assistant worked. It can be tried again."
 
 
@@ -118,7 +119,8 @@ class Runner:
             if driver := self._drivers.get(session_id):
                 driver.journal.woken.set()
             return
-        task = self._loop.create_task(self._drive(session_id), name=f"allm-{session_id}")
+        # a context of its own: language, trace and ids of whoever woke it are not the run's
+        task = self._loop.create_task(self._drive(session_id), name=f"allm-{session_id}", context=Context())
         self._drives[session_id] = task
 
     async def _drive(self, session_id: UUID) -> None:
@@ -140,6 +142,7 @@ class Runner:
         lease: Lease | None = await at("claim", self._database.run(leases.claim_run, session_id, self.worker_id))
         if lease is None:
             return
+        set_ids(lease.request_id, str(session_id))
         self._leases[session_id] = lease
         try:
             driver = await at("prepare", make_driver(lease, self._database.run, self._live, threads()))

@@ -5,7 +5,6 @@ committed events are published as they come.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -17,6 +16,7 @@ from django.db import Error as DatabaseError
 from allm_django.conf import conf
 from allm_django.core.encode import to_text
 from allm_django.core.types import JSONObject
+from allm_django.logs import get_logger
 from allm_django.loop.points import at
 from allm_django.models import Event, Message, ToolCall
 from allm_django.runtime.hub import hub
@@ -24,7 +24,7 @@ from allm_django.runtime.news import INBOX, News, event_news, inbox_news, progre
 from allm_django.store.chunks import Chunk, write_chunks
 from allm_django.store.writing import Lease
 
-logger = logging.getLogger("allm_django.runtime")
+logger = get_logger("allm_django.runtime")
 AT_ONCE = 50  # messages to a flush, as long as
 MOST_SHARES = 4  # that does not make too many of them
 

@@ -7,7 +7,6 @@ sockets, find sockets that are behind the rows, and logins and permissions that 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -22,6 +21,7 @@ from django.db.models import Count, Max
 
 from allm_django import access
 from allm_django.conf import conf
+from allm_django.logs import get_logger
 from allm_django.models import MessageChunk, Session, ToolCall
 from allm_django.models.call import OPEN_CALLS
 from allm_django.runtime.hub import call_in
@@ -30,7 +30,7 @@ from allm_django.runtime.logins import Login, standing_users
 USERS_PER_LOOK = 20
 LOGIN_ENDED, NOT_FOUND = 4401, 4404
 
-logger = logging.getLogger("allm_django.runtime")
+logger = get_logger("allm_django.runtime")
 
 
 @dataclass(frozen=True, slots=True)

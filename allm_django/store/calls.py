@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from allm_django.core.settle import Settlement
 from allm_django.core.states import CallState, check_call_transition
 from allm_django.models import ToolCall
+from allm_django.signals import call_settled
 from allm_django.store.writing import Writing, alias
 
 # Of a call's row, what may change after the model has asked.
@@ -52,6 +53,7 @@ def apply(tx: Writing, call: ToolCall, settlement: Settlement) -> None:
     if settlement.result is not None:
         write_result(call, settlement)
         call.finished_at = tx.now
+        tx.send(call_settled, call, name=call.name, outcome=str(call.outcome))
     call.progress = None
     call.version += 1
     call.save(using=alias(), update_fields=CHANGING)

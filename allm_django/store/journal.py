@@ -182,7 +182,8 @@ class DatabaseJournal:
             idempotency_key=row.idempotency_key,
             report=lambda fraction, text: self._live.progress(self.lease, row, fraction, text),
         )
-        return StartedCall(call, handler_of(row.tool_version), context, spec.timeout, spec.idempotent)
+        handler = handler_of(row.tool_version)
+        return StartedCall(call, handler, context, spec.timeout, spec.idempotent, spec.sensitive)
 
 
 def _session_with_owner(lease: Lease) -> Session:

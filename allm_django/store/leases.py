@@ -40,7 +40,7 @@ def claim_run(session_id: UUID, worker: UUID) -> Lease | None:
         _take_over(tx)
         tx.derive_status()
         tx.tell(EventKind.RUN_STARTED, session=True)
-        return Lease(session.id, run.id, session.fence, worker)
+        return Lease(session.id, run.id, session.fence, worker, run.request_id)
 
 
 def _claimable(tx: Writing) -> bool:

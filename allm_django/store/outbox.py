@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 from uuid import UUID
+
+from django.db.models import Model
+from django.dispatch import Signal
 
 from allm_django.models import Event
 
 Published = Callable[[UUID, Sequence[Event], bool], None]
 Woken = Callable[[UUID], None]
+Sent: TypeAlias = tuple[Signal, type[Model], dict[str, Any]]
 
 _on_events: list[Published] = []
 _on_wake: list[Woken] = []
@@ -32,3 +37,9 @@ def wake(session_id: UUID) -> None:
     """Tell that a session has something to run."""
     for listener in _on_wake:
         listener(session_id)
+
+
+def send(signals: Sequence[Sent]) -> None:
+    """Send Django signals; a receiver that raises is logged by Django and stops nothing."""
+    for signal, sender, words in signals:
+        signal.send_robust(sender, **words)

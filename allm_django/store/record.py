@@ -10,6 +10,7 @@ from allm_django.conf import secret_key
 from allm_django.core.encode import to_text
 from allm_django.core.types import JSON, JSONObject
 from allm_django.models import Decision, ToolCall
+from allm_django.signals import call_decided
 from allm_django.store.writing import Writing, alias
 
 HMAC_SALT = "allm_django.decision"
@@ -48,6 +49,7 @@ def record(
     decision.save(using=alias())
     call.decided_by, call.decided_name, call.decided_verb = by, decision.who, verb
     call.decided_at, call.decided_reason = tx.now, reason
+    tx.send(call_decided, call, name=call.name, verb=verb)
     return decision
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from allm_django import logs
 from allm_django.core.kinds import EventKind
 from allm_django.core.settle import NOT_AGAIN, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome, RunState, check_run_transition
+from allm_django.loop.about import About
+from allm_django.loop.telemetry import trace_of
 from allm_django.models import Engine, Message, Run, ToolCall
 from allm_django.store.calls import apply, open_calls
 from allm_django.store.engines import frozen_settings
@@ -17,7 +20,10 @@ from allm_django.store.writing import Writing, alias
 
 def queue_run(tx: Writing, engine: Engine, kind: Run.Kind = Run.Kind.CHAT) -> Run:
     """Make the session's next run and ask for a worker."""
-    run = Run(session=tx.session, kind=kind, request_id=uuid.uuid4().hex, settings=frozen_settings(engine))
+    settings, request_id = frozen_settings(engine), _request_id()
+    if trace := trace_of(About(request_id, str(tx.session.id), engine.name)):
+        settings["traceparent"] = trace
+    run = Run(session=tx.session, kind=kind, request_id=request_id, settings=settings)
     run.save(force_insert=True, using=alias())
     tx.run = run
     tx.session.cancel_requested = False
@@ -25,6 +31,12 @@ def queue_run(tx: Writing, engine: Engine, kind: Run.Kind = Run.Kind.CHAT) -> Ru
     tx.tell(EventKind.RUN_QUEUED, session=True)
     tx.wake_after = True
     return run
+
+
+def _request_id() -> str:
+    """That of the HTTP request that asks for the run, else a new one."""
+    now = logs.ids()
+    return now.request_id if now.request_id and not now.session_id else uuid.uuid4().hex
 
 
 def requeue_run(tx: Writing) -> None:

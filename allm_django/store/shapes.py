@@ -47,6 +47,7 @@ def run_shape(run: Run) -> JSONObject:
     return {
         "id": str(run.id),
         "kind": str(run.kind),
+        "request_id": run.request_id,
         "state": str(run.state),
         "halted_reason": run.halted_reason,
         "halted_text": halted_text(run),

@@ -10,8 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connections, router, transaction
-from django.db.models import F
+from django.db.models import F, Model
 from django.db.models.functions import Now
+from django.dispatch import Signal
 from django.utils.functional import cached_property
 
 from allm_django.core.kinds import EventKind
@@ -21,6 +22,7 @@ from allm_django.errors import LeaseLostError, NotFoundError
 from allm_django.loop.points import point
 from allm_django.models import Event, Message, Run, Session, ToolCall
 from allm_django.store import clock, outbox
+from allm_django.store.announcing import of_event
 from allm_django.store.shapes import call_shape, message_shape, session_shape
 
 
@@ -32,6 +34,7 @@ class Lease:
     run_id: UUID
     fence: int
     worker: UUID
+    request_id: str = ""
 
 
 class Writing:
@@ -46,6 +49,7 @@ class Writing:
         self.inbox_changed = False
         self.wake_after = False
         self._events: list[tuple[EventKind, JSONObject]] = []
+        self._sent: list[outbox.Sent] = []
 
     @cached_property
     def db_now(self) -> datetime:
@@ -75,6 +79,9 @@ class Writing:
     ) -> None:
         """Note an event; ``session``: it carries the session's and run's state as this transaction leaves it."""
         data: JSONObject = {}
+        messages, calls = list(messages), list(calls)
+        for signal, row, words in of_event(kind, self.session, self.run, [row for row, _ in messages], calls):
+            self.send(signal, row, **words)
         if shown := [message_shape(message, ids) for message, ids in messages]:
             data["messages"] = shown
         if listed := [call_shape(call) for call in calls]:
@@ -82,6 +89,11 @@ class Writing:
         if session:
             data["session"] = None
         self._events.append((kind, data))
+
+    def send(self, signal: Signal, row: Model, **words: str) -> None:
+        """Note a signal about ``row``, to be sent once everything is committed (L19)."""
+        if signal.receivers:
+            self._sent.append((signal, type(row), {"id": row.pk, "session_id": self.session.id, **words}))
 
     def derive_status(self) -> None:
         """Set what the session's row says of the rows below it (S01)."""
@@ -119,6 +131,8 @@ class Writing:
             transaction.on_commit(lambda: outbox.publish(session.id, rows, inbox), using=alias)
         if wake:
             transaction.on_commit(lambda: outbox.wake(session.id), using=alias)
+        if sent := self._sent:
+            transaction.on_commit(lambda: outbox.send(sent), using=alias)
         point("commit:before")
 
     def _watch(self, row: Session | Run) -> None:

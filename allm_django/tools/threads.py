@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -14,8 +13,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from allm_django.errors import ToolError
+from allm_django.logs import get_logger
 
-logger = logging.getLogger("allm_django.tools")
+logger = get_logger("allm_django.tools")
 
 IDLE_SECONDS = 60.0  # after which a thread without work ends
 

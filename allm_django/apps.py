@@ -46,6 +46,7 @@ def connect_loop() -> None:
     environment.farewell = connections.close_all
     environment.refuse_sync = refuse_in_transaction
     environment.providers = provider_factories
+    environment.keys = lambda: conf().KEYS
     environment.limits = default_limits
     environment.handler_threads = lambda: conf().HANDLER_THREADS
     environment.spare_threads = lambda: conf().HANDLER_SPARE_THREADS

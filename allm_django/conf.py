@@ -14,6 +14,7 @@ from django.utils.module_loading import import_string
 
 from allm_django.core.limits import DEFAULT_MAX_TURNS, Limits
 from allm_django.errors import ConfigurationError, InvalidInputError
+from allm_django.providers.resolve import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,13 @@ class Conf:
     """All settings of ``ALLM = {…}`` with their defaults.
 
     Times are in seconds, sizes in characters (text) or bytes (frames, arguments). ``PROVIDERS`` maps the prefix
-    of a model id to the dotted path of a factory ``(name) -> Model``; ``ACCESS`` is the dotted path of the class
-    that decides who may.
+    of a model id to the dotted path of a factory ``(name) -> Model``; ``KEYS`` a provider to its key (L17); ``ACCESS``
+    is the dotted path of the class that decides who may.
     """
 
     TOOL_MODULES: tuple[str, ...] = ()
     PROVIDERS: Mapping[str, str] = field(default_factory=dict)
+    KEYS: Mapping[str, str] = field(default_factory=dict, repr=False)
     ACCESS: str = "allm_django.access.Access"
     DISPATCH: str = "allm_django.runtime.dispatch.inprocess.InProcess"
     MAX_TURNS: int = DEFAULT_MAX_TURNS
@@ -58,6 +60,9 @@ class Conf:
 
 
 def _check(name: str, value: Any, default: Any) -> None:
+    if name == "KEYS":
+        _check_keys(value)
+        return
     if name == "LIMITS":
         _check_limits(value)
         return
@@ -90,6 +95,14 @@ def _check_limits(value: Any) -> None:
 def default_limits() -> dict[str, Any]:
     """The limits of runs whose engine sets none (L06, L10)."""
     return {**conf().LIMITS, "max_turns": conf().MAX_TURNS}
+
+
+def _check_keys(value: Any) -> None:
+    """Say what is wrong without quoting anything: it may be a key."""
+    known = sorted({kind.key_name for kind in KINDS.values()})
+    good = isinstance(value, Mapping) and all(isinstance(key, str) and key for key in value.values())
+    if not good or not set(value) <= set(known):
+        raise ConfigurationError(f"ALLM['KEYS']: a mapping of {', '.join(known)} to their keys, as text, is needed.")
 
 
 @cache

@@ -91,6 +91,8 @@ def key_status(engine: Engine) -> str:
 
     kind = KINDS.get(engine.model.partition(":")[0])
     name = engine.api_key_env or (kind.key_env if kind else "")
+    if kind and kind.key_name in conf().KEYS and not engine.api_key_env:
+        return _("in the settings")
     if not name:
         return _("no key needed")
     return _status(name)
@@ -114,7 +116,7 @@ def _provider_rows() -> Iterator[tuple[str, str, str]]:
     for prefix, kind in KINDS.items():
         missing = [library for library in kind.libraries if not _is_installed(library)]
         words = _("pip install allm-django[%(extra)s]") % {"extra": kind.extra} if missing else _("installed")
-        needs = _status(kind.key_env)
+        needs = _("in the settings") if kind.key_name in conf().KEYS else _status(kind.key_env)
         if kind.needs_base_url:
             needs += "; " + _("needs a base URL here or in %(name)s") % {"name": BASE_URL_ENV}
         yield prefix, needs, words

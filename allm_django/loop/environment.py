@@ -26,16 +26,23 @@ def _no_limits() -> Mapping[str, Any]:
     return {}
 
 
+def _no_keys() -> Mapping[str, str]:
+    """No keys but those in the environment of the process."""
+    return {}
+
+
 @dataclass(slots=True)
 class Environment:
     """``cleanup`` runs in a handler's thread after each call, ``farewell`` when it ends; ``refuse_sync`` raises where
-    a sync twin can't run; ``providers`` gives the host's own model factories. Numbers as in ``settings.ALLM``.
+    a sync twin can't run; ``providers`` gives the host's own model factories, ``keys`` its providers' keys.
+    Numbers as in ``settings.ALLM``.
     """
 
     cleanup: Callable[[], None] = _nothing
     farewell: Callable[[], None] = _nothing
     refuse_sync: Callable[[], None] = _nothing
     providers: Callable[[], Mapping[str, Callable[[str], Any]]] = _no_providers
+    keys: Callable[[], Mapping[str, str]] = _no_keys
     limits: Callable[[], Mapping[str, Any]] = _no_limits
     handler_threads: Callable[[], int] = field(default=lambda: 16)
     spare_threads: Callable[[], int] = field(default=lambda: 16)

@@ -89,7 +89,8 @@ def prepare(
         about=About(setup.request_id, engine=setup.engine),
         max_parallel=_positive(options.get("max_parallel", engine.max_parallel), "max_parallel"),
     )
-    model = resolve_model(engine.model, keys=options.get("keys"), registry=environment.providers())
+    keys = {**environment.keys(), **(options.get("keys") or {})}
+    model = resolve_model(engine.model, keys=keys, registry=environment.providers())
     return MemoryJournal(setup), model, loop_options
 
 

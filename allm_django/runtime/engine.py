@@ -42,6 +42,7 @@ async def make_driver(
     )
     chosen = model or resolve_model(
         settings["model"],
+        keys=None if settings["api_key_env"] else conf().KEYS,
         base_url=settings["base_url"] or None,
         api_key_env=settings["api_key_env"] or None,
         registry=provider_factories(),

@@ -141,6 +141,15 @@ def test_the_key_is_said_to_be_set_or_not_and_never_shown(chief: Client, monkeyp
     assert "SHOP_KEY is set" in chief.get(LIST).content.decode()
 
 
+@pytest.mark.row("L17")
+def test_a_key_of_the_settings_is_said_to_be_there_and_never_shown(chief: Client, settings: Any) -> None:
+    settings.ALLM = {**getattr(settings, "ALLM", {}), "KEYS": {"openai": "sk-canary-value"}}
+    chief.post(ADD, FORM | {"model": "openai:x", "api_key_env": ""})
+    for address in (change(Engine.objects.get()), LIST, ADD):
+        page = chief.get(address).content.decode()
+        assert ("in the settings" in page, "sk-canary-value" in page) == (True, False)
+
+
 def test_the_form_says_what_each_kind_of_model_needs(chief: Client) -> None:
     page = chief.get(ADD).content.decode()
     for words in (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -301,6 +303,35 @@ def test_deleting_a_tool_leaves_its_calls_and_the_thread(desk: Desk) -> None:
     sessions.reply(desk.session, "And?")
     desk.drive()
     assert (desk.reason, desk.told(), desk.offered()) == ("completed", ["done"], [])
+
+
+@pytest.mark.row("T16")
+def test_an_exceptions_words_are_on_the_staffs_record_and_nowhere_else(desk: Desk) -> None:
+    def broken(arguments: Any) -> Any:
+        raise ValueError("password=hunter2")
+
+    desk.tool(broken)
+    desk.run(call("work"), say("Done."))
+    error = desk.call().error
+    assert (error["code"], "hunter2" in error["message"], "hunter2" in error["detail"]) == (
+        "handler_raised",
+        False,
+        True,
+    )
+    assert "hunter2" not in desk.told()[0]
+    assert "hunter2" not in json.dumps([event.data for event in Event.objects.filter(session=desk.session)])
+
+
+@pytest.mark.row("T26")
+def test_sensitive_arguments_are_in_no_log(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="allm_django")
+    desk.noted(manual=True, sensitive=["card"], schema=COUNT | {"additionalProperties": {"type": "string"}})
+    made = [call("work", {"n": 1, "card": "4111-1111"}), call("work", {"card": "4333-3333"})]
+    desk.run(made, say("Done."))
+    sessions.approve(desk.open()[0], by=None, arguments={"n": 2, "card": "4222-2222"})
+    desk.drive()
+    assert desk.ran == [{"n": 2, "card": "4222-2222"}]
+    assert not re.findall(r"4\d{3}-\d{4}", caplog.text)
 
 
 @pytest.mark.row("T26", "R11")

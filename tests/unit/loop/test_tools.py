@@ -14,6 +14,7 @@ import pytest
 
 import allm_django as allm
 from allm_django.core import events
+from allm_django.core.states import HaltedReason
 from allm_django.core.types import ToolResult
 from allm_django.errors import ToolDefinitionError
 from allm_django.providers.scripted import ScriptedModel, call, raw_call, say
@@ -134,7 +135,7 @@ def test_a_halt_stops_the_loop_with_its_own_reason_and_its_value_is_the_result(l
 
 
 @pytest.mark.row("T14")
-@pytest.mark.parametrize("reason", ["completed", "max_turns", "limit", "cancelled", "", "x" * 65])
+@pytest.mark.parametrize("reason", [*HaltedReason, "", "x" * 65])
 def test_a_halt_with_a_reason_of_the_loop_itself_is_an_error_result(loop: Loop, reason: str) -> None:
     result = run(loop, lambda arguments: allm.Halt(reason))
     assert "invalid_return" in tool_messages(result)[0]

@@ -14,7 +14,6 @@ from django.utils.module_loading import import_string
 
 from allm_django.core.limits import DEFAULT_MAX_TURNS, Limits
 from allm_django.errors import ConfigurationError, InvalidInputError
-from allm_django.providers.resolve import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +98,10 @@ def default_limits() -> dict[str, Any]:
 
 def _check_keys(value: Any) -> None:
     """Say what is wrong without quoting anything: it may be a key."""
+    if value == {}:
+        return
+    from allm_django.providers.resolve import KINDS  # not at every start of Django
+
     known = sorted({kind.key_name for kind in KINDS.values()})
     good = isinstance(value, Mapping) and all(isinstance(key, str) and key for key in value.values())
     if not good or not set(value) <= set(known):

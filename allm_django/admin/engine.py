@@ -34,7 +34,7 @@ class EngineAdmin(StoreAdmin):
         (None, {"fields": ("title", "name", "description", "enabled", "groups")}),
         (_("Model"), {"fields": ("model", "api_key_env", "key", "base_url", "params", "providers")}),
         (_("Instructions"), {"fields": ("system", "context")}),
-        (_("Tools"), {"fields": ("tools", "tool_choice", "mode", "typing", "terminal_tool")}),
+        (_("Tools"), {"fields": ("tools", "tool_choice", "mode", "typing", "terminal_tool", "response_schema")}),
         (_("Limits and errors"), {"fields": ("max_turns", "limits", "on_tool_error", "halt_when")}),
         (_("On the page"), {"fields": ("notice", "examples")}),
         (_("Functions"), {"classes": ("collapse",), "fields": ("encoder", "executor")}),

@@ -43,6 +43,11 @@ class EngineForm(ModelForm):
     limits = JSONTextField(
         required=False, label=gettext_lazy("Limits"), help_text=Engine._meta.get_field("limits").help_text
     )
+    response_schema = JSONTextField(
+        required=False,
+        label=gettext_lazy("Response schema"),
+        help_text=Engine._meta.get_field("response_schema").help_text,
+    )
     context = JSONTextField(
         required=False, label=gettext_lazy("Context"), help_text=gettext_lazy("Given to handlers; never to the model.")
     )

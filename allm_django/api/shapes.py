@@ -48,6 +48,7 @@ class RunShape(s.Serializer[Any]):
     seconds = s.FloatField()
     limit = s.CharField(allow_null=True)
     error = FailureShape(allow_null=True)
+    output = s.JSONField(allow_null=True)
     usage = UsageShape()
     created_at = s.DateTimeField()
     ended_at = s.DateTimeField(allow_null=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from allm_django.core.limits import reached, tokens_of
+from allm_django.core.output import Output
 from allm_django.core.states import OPEN_STATES, CallState, HaltedReason
 from allm_django.core.streaks import Streaks
 from allm_django.core.types import JSONObject, Limits, Usage
@@ -56,6 +57,7 @@ class Snapshot:
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     streaks: Streaks = field(default_factory=Streaks)
+    output: Output | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,11 @@ class CheckStep:
 
 
 @dataclass(frozen=True, slots=True)
+class FormatAnswer:
+    """The model has answered; ask it for the answer in the form that the engine wants (L13)."""
+
+
+@dataclass(frozen=True, slots=True)
 class CloseCalls:
     """The run was cancelled: stop what can be stopped, give every open call its synthetic result (L15)."""
 
@@ -96,7 +103,7 @@ class HaltRun:
     metadata: JSONObject = field(default_factory=dict)
 
 
-Action: TypeAlias = CallModel | ExecuteCalls | AwaitCalls | CheckStep | CloseCalls | HaltRun
+Action: TypeAlias = CallModel | ExecuteCalls | AwaitCalls | CheckStep | FormatAnswer | CloseCalls | HaltRun
 
 
 def next_action(snapshot: Snapshot) -> Action:
@@ -111,6 +118,8 @@ def next_action(snapshot: Snapshot) -> Action:
     reason = halted_reason(snapshot, states)
     if reason in BOUNDS and not snapshot.step_checked and not snapshot.blanks:
         return CheckStep()
+    if reason == HaltedReason.COMPLETED and _wants_output(snapshot):
+        return FormatAnswer()
     if not reason:
         return CallModel(nudge=snapshot.blanks > 0)
     return HaltRun(reason, bool(states & OPEN_STATES), _metadata(snapshot, reason))
@@ -121,7 +130,7 @@ def halted_reason(snapshot: Snapshot, states: Iterable[CallState]) -> str:
     open_now = set(states)
     effects = [call.effect for call in snapshot.calls]
     reasons = (
-        (HaltedReason.ERROR, bool(snapshot.error) or snapshot.blanks > MAX_BLANK_ANSWERS),
+        (HaltedReason.ERROR, _has_failed(snapshot)),
         (HaltedReason.ASK_USER, CallState.ASKING in open_now),
         (HaltedReason.TOOL_ERROR, TOOL_ERROR_EFFECT in effects),
         (_own_word(effects), bool(_own_word(effects))),
@@ -150,6 +159,15 @@ def reached_limit(snapshot: Snapshot) -> JSONObject:
     return reached(snapshot.limits, used)
 
 
+def _has_failed(snapshot: Snapshot) -> bool:
+    hopeless = snapshot.output is not None and snapshot.output.is_hopeless
+    return bool(snapshot.error) or hopeless or snapshot.blanks > MAX_BLANK_ANSWERS
+
+
+def _wants_output(snapshot: Snapshot) -> bool:
+    return snapshot.output is not None and not snapshot.output.is_ready
+
+
 def _when_cancelled(states: set[CallState]) -> Action:
     if states - {CallState.SETTLED, CallState.UNKNOWN}:
         return CloseCalls()
@@ -167,5 +185,5 @@ def _metadata(snapshot: Snapshot, reason: str) -> JSONObject:
     if reason == HaltedReason.LIMIT:
         found |= reached_limit(snapshot)
     if reason == HaltedReason.ERROR and not snapshot.error:
-        found["error"] = "blank_answers"
+        found["error"] = "invalid_output" if _wants_output(snapshot) and not snapshot.blanks else "blank_answers"
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from allm_django.core.streaks import Used
-from allm_django.core.types import JSON, JSONObject, Message, ToolCall, ToolResult
+from allm_django.core.types import JSON, JSONObject, Message, ToolCall, ToolResult, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,15 @@ class MessageBroken:
 
     kind: ClassVar[str] = "MessageBroken"
     message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormatted:
+    """The model gave its answer in the form asked for; ``problem``: what is wrong with that, or ``""`` (L13)."""
+
+    kind: ClassVar[str] = "AnswerFormatted"
+    problem: str
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +158,7 @@ StreamEvent: TypeAlias = (
     | ArgumentsStreamed
     | MessageCompleted
     | MessageBroken
+    | AnswerFormatted
     | CallPending
     | CallStarted
     | CallProgressed

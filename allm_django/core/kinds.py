@@ -16,6 +16,7 @@ class EventKind(StrEnum):
     MESSAGE_STARTED = "MessageStarted"
     MESSAGE_COMPLETED = "MessageCompleted"
     MESSAGE_BROKEN = "MessageBroken"
+    ANSWER_FORMATTED = "AnswerFormatted"
     CALL_PENDING = "CallPending"
     CALL_APPROVED = "CallApproved"
     CALL_EDITED = "CallEdited"

@@ -159,6 +159,7 @@ class EngineSpec:
     or names of registered tools. ``on_tool_error`` is ``"continue"``, ``"halt"`` or a function
     ``(call, result) -> replacement | Halt`` (T19). ``max_turns`` None = the default (L06). ``limits`` as a mapping
     goes over the settings' defaults, as a Limits it stands for itself (L10).
+    ``response_schema``: once the model has answered, it is asked for its answer in this form, too (L13).
     """
 
     model: Any
@@ -175,6 +176,7 @@ class EngineSpec:
     context: Any = None
     limits: Limits | Mapping[str, Any] | None = None
     terminal_tool: str | None = None
+    response_schema: JSONObject | None = None
     max_parallel: int = 8
     name: str = ""
 
@@ -185,7 +187,8 @@ class ModelRequest:
 
     ``messages`` never holds an incomplete message; each call in it has its result right after its message,
     in the calls' order. ``params`` are provider-neutral settings (``temperature``, ``max_tokens``, ``top_p``,
-    ``seed``, ``stop``, ``timeout`` in seconds, ``parallel_tool_calls``).
+    ``seed``, ``stop``, ``timeout`` in seconds, ``parallel_tool_calls``). ``response_schema``: the answer is to be a
+    JSON object of that form; the messages say so too (L13).
     """
 
     messages: tuple[Message, ...]
@@ -194,3 +197,4 @@ class ModelRequest:
     tool_choice: str = "auto"
     params: JSONObject = field(default_factory=dict)
     request_id: str = ""
+    response_schema: JSONObject | None = None

@@ -14,6 +14,7 @@ from allm_django.core.decide import (
     CheckStep,
     CloseCalls,
     ExecuteCalls,
+    FormatAnswer,
     HaltRun,
     next_action,
 )
@@ -77,6 +78,8 @@ class Driver:
                 await self._await_change()
             case CheckStep():
                 await self._check_step()
+            case FormatAnswer():
+                await self._format_answer()
             case CloseCalls():
                 await at("close_calls", self.journal.close_calls())
                 await self._close_started()
@@ -100,6 +103,12 @@ class Driver:
             return
         text, thinking = reading.assembly.text, reading.assembly.thinking
         await at("break_message", self.journal.break_message(text, thinking, error, failed=error is not None))
+
+    async def _format_answer(self) -> None:
+        request = await at("begin_output", self.journal.begin_output())
+        reading = Reading(self.model, request, self.options, lambda _delta: None)
+        error = await self._unless_interrupted(reading.read())
+        await at("take_output", self.journal.take_output(reading.assembly.finished, error))
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> AllmError | None:
         """Do ``work`` until it ends or a cancel or stop comes first; the error it ended with, if any."""

@@ -54,6 +54,12 @@ class Journal(Protocol):
     async def begin_step(self, nudge: bool) -> ModelRequest:
         """Count a turn and give what to send to the model."""
 
+    async def begin_output(self) -> ModelRequest:
+        """What to send for the structured answer (L13)."""
+
+    async def take_output(self, finished: Finished | None, error: AllmError | None) -> None:
+        """Record what came of it: an answer, an error, or neither after a cancel."""
+
     def note_delta(self, delta: Delta) -> None:
         """Hear a delta as it comes; never blocks."""
 

@@ -14,6 +14,7 @@ from allm_django.core.compact import shown
 from allm_django.core.decide import TERMINAL_EFFECT, CallView, HaltRun, Snapshot
 from allm_django.core.history import NUDGE, in_request_order, is_rejection
 from allm_django.core.ids import usable_ids
+from allm_django.core.output import Output, formatting
 from allm_django.core.policy import NOT_RUNNABLE, Offer, Verdict, judge
 from allm_django.core.settle import Settlement, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome
@@ -52,6 +53,7 @@ class Setup:
     engine: str = ""
     asks_halt_when: bool = False
     used: Used = field(default_factory=Used)
+    output: Output | None = None
     request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
@@ -79,6 +81,7 @@ class MemoryJournal:
         self._checked = True
         self._halt_when = False
         self._began = time.monotonic()
+        self._output = setup.output
         self._names: dict[int, str] = {}
         self._tell(events.RunStarted(setup.request_id))
 
@@ -100,6 +103,7 @@ class MemoryJournal:
             usage=self._usage,
             seconds=self._seconds(),
             streaks=self._streaks(),
+            output=self._output,
         )
 
     async def begin_step(self, nudge: bool) -> ModelRequest:
@@ -109,7 +113,24 @@ class MemoryJournal:
         self._turns += 1
         self._names.clear()
         self._tell(events.StepStarted(self._turns))
-        messages = [*self._messages, Message("user", NUDGE)] if nudge else self._messages
+        return self._request([*self._messages, Message("user", NUDGE)] if nudge else self._messages)
+
+    async def begin_output(self) -> ModelRequest:
+        """The request for the structured answer."""
+        self._close_step()
+        assert self._output is not None
+        return formatting(self._request(self._messages), self._output)
+
+    async def take_output(self, finished: Finished | None, error: AllmError | None) -> None:
+        """Take what came of it."""
+        if error is not None:
+            self._error = {"code": error.code, "message": error.message}
+        elif finished is not None and self._output is not None:
+            self._output = self._output.after(finished.text)
+            self._usage += finished.usage
+            self._tell(events.AnswerFormatted(self._output.problem, finished.usage))
+
+    def _request(self, messages: Sequence[Message]) -> ModelRequest:
         setup = self.setup
         return ModelRequest(
             in_request_order(messages),
@@ -234,16 +255,21 @@ class MemoryJournal:
         self._close_step()
         error = self._error
         if halt.reason == HaltedReason.ERROR and error is None:
-            error = {"code": "blank_answers", "message": "The model gave empty answers only."}
+            error = self._last_error(halt)
         metadata = {key: value for key, value in halt.metadata.items() if key != "manual_tool_calls"}
-        self._tell(events.RunHalted(halt.reason, halt.waiting, metadata, error, self._used(), self._output(halt)))
+        self._tell(events.RunHalted(halt.reason, halt.waiting, metadata, error, self._used(), self._result(halt)))
         return True
 
-    def _output(self, halt: HaltRun) -> JSON:
+    def _result(self, halt: HaltRun) -> JSON:
         if halt.reason == HaltedReason.TERMINAL_TOOL:
             entry = next(entry for entry in self._calls.values() if entry.effect == TERMINAL_EFFECT)
             return entry.call.arguments
-        return None
+        return self._output.value if self._output is not None else None
+
+    def _last_error(self, halt: HaltRun) -> JSONObject:
+        if halt.metadata.get("error") == "invalid_output" and self._output is not None:
+            return {name: text for name, text in self._output.error().items() if name != "detail"}
+        return {"code": "blank_answers", "message": "The model gave empty answers only."}
 
     def _seconds(self) -> float:
         return self.setup.used.seconds + time.monotonic() - self._began

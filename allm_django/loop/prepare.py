@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, TypedDict
 
 from allm_django.core.history import check_history, messages_from_json
+from allm_django.core.output import check_response_schema, output_of
 from allm_django.core.policy import Offer
 from allm_django.core.schema import lint
 from allm_django.core.streaks import Used
@@ -51,6 +52,7 @@ class Options(TypedDict, total=False):
     keys: Mapping[str, str]
     request_id: str
     used: Used | None
+    response_schema: JSONObject | None
 
 
 def prepare(
@@ -78,6 +80,7 @@ def prepare(
         engine=engine.name,
         asks_halt_when=halt_when is not None,
         used=_used(options.get("used")),
+        output=output_of(check_response_schema(options.get("response_schema", engine.response_schema)), None),
         **({"request_id": options["request_id"]} if options.get("request_id") else {}),
     )
     loop_options = LoopOptions(

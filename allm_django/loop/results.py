@@ -75,6 +75,7 @@ class Fold:
         self.steps: list[StepResult] = []
         self.pending: list[ToolCall] = []
         self.questions: list[JSONObject] = []
+        self.formatting: tuple[Usage, ...] = ()
         self.halt: events.RunHalted | None = None
 
     def add(self, event: events.StreamEvent) -> None:
@@ -87,6 +88,8 @@ class Fold:
                 self.messages += [event.message, *event.results]
                 usage = event.message.usage or Usage()
                 self.steps.append(StepResult(tuple(self.messages), event.message, event.results, usage=usage))
+            case events.AnswerFormatted():
+                self.formatting += (event.usage,)
             case events.CallPending():
                 self.pending.append(event.call)
             case events.CallAsked():
@@ -106,7 +109,7 @@ class Fold:
             self.steps[-1].text if self.steps else "",
             self.halt.reason if self.halt else "",
             tuple(self.steps),
-            sum((step.usage for step in self.steps), Usage()),
+            sum((*(step.usage for step in self.steps), *self.formatting), Usage()),
             first["text"] if first else None,
             first["id"] if first else None,
             self._metadata(),

@@ -9,6 +9,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from allm_django.core.encode import visible
+from allm_django.core.output import check_response_schema
 from allm_django.core.types import Limits
 from allm_django.errors import AllmError
 from allm_django.models.fields import at_field, check_text_list
@@ -101,6 +102,10 @@ class Engine(models.Model):
             errors["limits"] = error.message.removeprefix("limits: ")
         if not isinstance(self.params, dict):
             errors["params"] = str(_("A JSON object is needed."))
+        try:
+            check_response_schema(self.response_schema)
+        except AllmError as error:
+            errors["response_schema"] = at_field(error, "response_schema")
         try:
             check_text_list(self.examples, "examples")
         except AllmError as error:

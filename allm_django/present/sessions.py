@@ -15,6 +15,7 @@ from allm_django.present.cards import staff_error
 from allm_django.present.people import person
 from allm_django.present.threads import thread_page
 from allm_django.store.shapes import moment, session_shape
+from allm_django.store.snapshots import may_format_again
 
 
 def with_session_rows(sessions: QuerySet[Session]) -> QuerySet[Session]:
@@ -97,4 +98,6 @@ def _may_resume(session: Session) -> bool:
     last = session.messages.filter(complete=True).order_by("-position").first()
     if last is None:
         return False
-    return last.role != Message.Role.ASSISTANT or not last.text or last.calls.exists()
+    if last.role != Message.Role.ASSISTANT or not last.text or last.calls.exists():
+        return True
+    return may_format_again(session)

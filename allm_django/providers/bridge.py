@@ -39,7 +39,7 @@ def open_stream(
     model: Model[Any], request: ModelRequest, provider: str
 ) -> AbstractAsyncContextManager[StreamedResponse]:
     """Send the request; leaving the context ends it at the provider."""
-    parameters = to_parameters(request)
+    parameters = to_parameters(request, provider)
     messages = to_messages(request, provider)
     if has_late_system_text(messages):
         messages = model.prepare_messages(messages, parameters)

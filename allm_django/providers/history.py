@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, cast
 
 from pydantic import ValidationError
 from pydantic_ai import messages as lib
 from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -18,6 +20,7 @@ from allm_django.core.types import JSONObject, Message, ModelRequest, ToolSpec
 from allm_django.errors import InvalidInputError
 from allm_django.providers.params import DEFAULT_STALL_TIMEOUT
 
+FORMATTING = frozenset({"openai", "openai-responses"})  # take a form beside tools; the others are asked in words
 _SETTING_NAMES = {"stop": "stop_sequences"}
 
 
@@ -53,9 +56,9 @@ def _tool_choice(choice: str, tools: Sequence[ToolSpec]) -> str | list[str]:
     return [choice]
 
 
-def to_parameters(request: ModelRequest) -> ModelRequestParameters:
-    """The tools on offer. ``strict=False`` leaves their schemas as they are."""
-    return ModelRequestParameters(
+def to_parameters(request: ModelRequest, provider: str = "") -> ModelRequestParameters:
+    """The tools on offer, and the form of the answer (L13). ``strict=False`` leaves their schemas as they are."""
+    parameters = ModelRequestParameters(
         function_tools=[
             ToolDefinition(
                 name=tool.name, description=tool.description, parameters_json_schema=deepcopy(tool.schema), strict=False
@@ -63,6 +66,10 @@ def to_parameters(request: ModelRequest) -> ModelRequestParameters:
             for tool in request.tools
         ]
     )
+    if request.response_schema is None or provider not in FORMATTING:
+        return parameters
+    form = OutputObjectDefinition(deepcopy(request.response_schema), name="answer", strict=False)
+    return replace(parameters, output_mode="native", output_object=form)
 
 
 def to_messages(request: ModelRequest, provider: str) -> list[lib.ModelMessage]:

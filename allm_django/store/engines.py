@@ -104,6 +104,7 @@ FROZEN = (
     "encoder",
     "executor",
     "terminal_tool",
+    "response_schema",
     "context",
 )
 

@@ -16,7 +16,7 @@ from allm_django.loop.journal import StartedCall, Step
 from allm_django.models import Message, Session
 from allm_django.models import ToolCall as CallRow
 from allm_django.providers.base import Delta, Finished, TextDelta
-from allm_django.store import turns
+from allm_django.store import formatting, turns
 from allm_django.store.history import load_history
 from allm_django.store.known import Known
 from allm_django.store.offers import StoredOffer, handler_of
@@ -82,6 +82,18 @@ class DatabaseJournal:
         if begun.cancel_requested:
             self.cancelled.set()
         return begun.request
+
+    async def begin_output(self) -> ModelRequest:
+        """What to send for the structured answer."""
+        request, cancelled = await self._run(formatting.begin_output, self.lease, self._known)
+        if cancelled:
+            self.cancelled.set()
+        asked: ModelRequest = request
+        return asked
+
+    async def take_output(self, finished: Finished | None, error: AllmError | None) -> None:
+        """Record what came of it."""
+        self._take(await self._run(formatting.take_output, self.lease, self._known, finished, error))
 
     def note_delta(self, delta: Delta) -> None:
         """Pass visible text on to those who watch."""

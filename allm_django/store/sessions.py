@@ -20,6 +20,7 @@ from allm_django.store.calls import apply, open_calls
 from allm_django.store.leases import mend_messages
 from allm_django.store.record import record
 from allm_django.store.runs import add_user_message, close_open_calls, end_if_closed, halt_run, queue_run, requeue_run
+from allm_django.store.snapshots import may_format_again
 from allm_django.store.writing import Writing, alias, writing
 
 TITLE_LENGTH = 80
@@ -94,7 +95,8 @@ def start_run(
             last = tx.session.messages.filter(complete=True).order_by("-position").first()
             if last is None:
                 raise StateError("There is nothing to go on from; write a message first.", state=tx.session.status)
-            if last.role == Message.Role.ASSISTANT and last.text and not last.calls.exists():
+            answered = last.role == Message.Role.ASSISTANT and last.text and not last.calls.exists()
+            if answered and not may_format_again(tx.session):
                 raise StateError("The assistant has answered; write a message to go on.", state=tx.session.status)
             queue_run(tx, tx.session.engine, kind)
     except keys.DuplicateRequestError:

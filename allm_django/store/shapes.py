@@ -56,6 +56,7 @@ def run_shape(run: Run) -> JSONObject:
         "seconds": round(run.seconds, 3),
         "limit": run.halted_metadata.get("limit"),
         "error": error,
+        "output": (run.output or {}).get("value"),
         "usage": run.usage,
         "created_at": moment(run.created_at),
         "ended_at": moment(run.ended_at),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from allm_django.conf import default_limits
 from allm_django.core.decide import CallView, Snapshot
+from allm_django.core.output import output_of
 from allm_django.core.states import CallState
 from allm_django.core.types import Limits, Usage
-from allm_django.models import Message, Run, ToolCall
+from allm_django.models import Message, Run, Session, ToolCall
 from allm_django.store import clock
 from allm_django.store.known import Known, Working
 from allm_django.store.streaks import facts_of, seconds_at, streaks_before
@@ -40,6 +41,7 @@ def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: 
         calls_used=run.calls_used,
         usage=Usage.from_json(run.usage),
         seconds=seconds_at(run, clock.now()),
+        output=output_of(run.settings.get("response_schema"), run.output),
         streaks=known.past.after(facts_of(mine)),
     )
 
@@ -49,12 +51,24 @@ def _ending(run: Run) -> tuple[bool, int]:
     rows = Message.objects.using(alias()).filter(session=run.session_id, complete=True).order_by("-position")
     blanks = 0
     for role, text, run_id in rows.values_list("role", "text", "run_id")[:4]:
-        if role != Message.Role.ASSISTANT or run_id != run.id:
+        if role != Message.Role.ASSISTANT or (run_id != run.id and not (text and formats_only(run))):
             return False, blanks
         if text:
             return not blanks, blanks
         blanks += 1
     return False, blanks
+
+
+def may_format_again(session: Session) -> bool:
+    """Whether the last run got its answer in words but not in the form asked for: it can be asked for again (S05)."""
+    run = session.runs.order_by("-created_at").first()
+    wanted = session.engine.response_schema and run is not None and run.settings.get("response_schema")
+    return bool(wanted and run and run.error)
+
+
+def formats_only(run: Run) -> bool:
+    """Whether the run goes on from an answer that was not put into its form (L13): it has asked for nothing else."""
+    return bool(run.settings.get("response_schema")) and not run.turns
 
 
 def _limits(run: Run) -> Limits:

@@ -11,6 +11,7 @@ from allm_django.core.decide import HaltRun, Snapshot, next_action
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.history import NUDGE
 from allm_django.core.kinds import EventKind
+from allm_django.core.output import output_of
 from allm_django.core.settle import NO_ENGINE, Settlement, settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.types import JSONObject, ModelRequest, Usage
@@ -182,9 +183,16 @@ def halt(lease: Lease, known: Known, wanted: HaltRun) -> bool:
         if next_action(snapshot_now(work, known)) != wanted:
             return False
         if wanted.reason == HaltedReason.ERROR and not run.error:
-            run.error = {"code": "blank_answers", "message": "The model gave empty answers only.", "detail": ""}
+            run.error = _last_error(run, wanted)
         halt_run(tx, wanted.reason, waiting=wanted.waiting, metadata=wanted.metadata)
         return True
+
+
+def _last_error(run: Run, wanted: HaltRun) -> JSONObject:
+    output = output_of(run.settings.get("response_schema"), run.output)
+    if wanted.metadata.get("error") == "invalid_output" and output is not None:
+        return output.error()
+    return {"code": "blank_answers", "message": "The model gave empty answers only.", "detail": ""}
 
 
 def fail_run(lease: Lease, error: AllmError) -> None:

@@ -34,6 +34,7 @@ FORM = {
     "mode": "auto",
     "typing": "block",
     "terminal_tool": "",
+    "response_schema": "",
     "max_turns": "5",
     "limits": '{"max_calls": 10}',
     "on_tool_error": "continue",

@@ -20,6 +20,7 @@ from allm_django.core.decide import (
 )
 from allm_django.core.settle import STOPPED_AT_WORK, Settlement, after_crash, settle_closed
 from allm_django.core.states import Outcome
+from allm_django.core.types import ModelRequest
 from allm_django.errors import AllmError, LeaseLostError
 from allm_django.loop.calling import run_function, run_handler
 from allm_django.loop.journal import Journal, StartedCall
@@ -27,7 +28,8 @@ from allm_django.loop.options import LoopOptions
 from allm_django.loop.points import at
 from allm_django.loop.reading import Reading
 from allm_django.loop.telemetry import spans_of
-from allm_django.providers.base import Model
+from allm_django.providers.assembly import Assembly
+from allm_django.providers.base import Delta, Model
 
 
 class Driver:
@@ -93,22 +95,25 @@ class Driver:
     async def _call_model(self, action: CallModel) -> None:
         self.spans.begin_step()
         request = await at("begin_step", self.journal.begin_step(action.nudge))
-        reading = Reading(self.model, request, self.options, self.journal.note_delta)
-        with self.spans.model_call(request) as done:
-            error = await self._unless_interrupted(reading.read())
-            finished = reading.assembly.finished
-            done(finished, error)
-        if finished is not None and error is None:
-            await at("complete_message", self.journal.complete_message(finished))
+        assembly, error = await self._ask(request, self.journal.note_delta)
+        if assembly.finished is not None and error is None:
+            await at("complete_message", self.journal.complete_message(assembly.finished))
             return
-        text, thinking = reading.assembly.text, reading.assembly.thinking
+        text, thinking = assembly.text, assembly.thinking
         await at("break_message", self.journal.break_message(text, thinking, error, failed=error is not None))
 
     async def _format_answer(self) -> None:
         request = await at("begin_output", self.journal.begin_output())
-        reading = Reading(self.model, request, self.options, lambda _delta: None)
-        error = await self._unless_interrupted(reading.read())
-        await at("take_output", self.journal.take_output(reading.assembly.finished, error))
+        assembly, error = await self._ask(request, lambda _delta: None)
+        await at("take_output", self.journal.take_output(assembly.finished, error))
+
+    async def _ask(self, request: ModelRequest, note: Callable[[Delta], None]) -> tuple[Assembly, AllmError | None]:
+        """What the model answered until it ended or was interrupted, and the error it ended with, if any."""
+        reading = Reading(self.model, request, self.options, note)
+        with self.spans.model_call(request) as done:
+            error = await self._unless_interrupted(reading.read())
+            done(reading.assembly.finished, error)
+        return reading.assembly, error
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> AllmError | None:
         """Do ``work`` until it ends or a cancel or stop comes first; the error it ended with, if any."""

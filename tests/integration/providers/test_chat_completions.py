@@ -275,3 +275,17 @@ async def test_a_damaged_dump_falls_back_to_the_neutral_form(server: Server, kin
     await read(model_at(server, kind), request(Message("user", "hi"), message, result("1", "ok")))
     assistant = server.seen[0].json["messages"][1]
     assert (assistant["content"], assistant["tool_calls"][0]["id"]) == ("Yes?", "1")
+
+
+@pytest.mark.row("L13")
+async def test_the_form_of_an_answer_is_sent_where_it_may_stand_beside_tools(server: Server, kind: str) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    server.answer(chat_text('{"n": 1}'))
+    await read(model_at(server, kind), request(tools=(LOOK,), tool_choice="none", response_schema=schema))
+    form = server.seen[-1].json.get("response_format")
+    if kind == "compatible":
+        assert form is None
+    else:
+        assert (form["type"], form["json_schema"]["schema"]) == ("json_schema", schema)
+        assert not form["json_schema"].get("strict")
+    assert server.seen[-1].json["tool_choice"] == "none"

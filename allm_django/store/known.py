@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from allm_django.core.streaks import Streaks
 from allm_django.core.types import Message as Neutral
 from allm_django.errors import LeaseLostError
-from allm_django.models import Message, Run, ToolCall
+from allm_django.models import Message, Run, ToolCall, ToolVersion
 from allm_django.store.history import load_history
 from allm_django.store.writing import Lease, Writing, alias, writing
 
@@ -22,7 +22,8 @@ class Known:
     ``asks``, ``turn``, ``verdict`` and ``error`` are what the engine's ``halt_when`` said of the turn ``turn``; it is
     pure, so asking again after a crash is harmless. ``seen`` are an event's number and the last turn's calls as of it:
     whoever changes a call tells an event under the session's lock, so as long as the number stands, the calls do.
-    ``answer`` is the last answer that this drive has recorded, ``past`` what came in a row before the present turn.
+    ``answer`` is the last answer that this drive has recorded, ``past`` what came in a row before the present turn,
+    ``versions`` those of the tools it has offered, by the tool's key.
     """
 
     asks: bool
@@ -32,6 +33,7 @@ class Known:
     seen: tuple[int, list[ToolCall]] | None = None
     answer: Message | None = None
     past: Streaks | None = None
+    versions: dict[int | None, ToolVersion] = field(default_factory=dict)
 
 
 class Working:

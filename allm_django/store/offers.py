@@ -30,12 +30,18 @@ class StoredOffer:
         return tuple(self.offer.tools.values())
 
 
-def offer_for(session: Session, settings: JSONObject) -> StoredOffer:
-    """The tools that this session's next model call may use. Three queries, however many tools."""
+def offer_for(session: Session, settings: JSONObject, seen: dict[int | None, ToolVersion] | None = None) -> StoredOffer:
+    """The tools that this session's next model call may use. Three queries, however many tools.
+
+    ``seen`` keeps versions by their tool's key for the next time: they never change, so only those of tools that did
+    are read again.
+    """
     versions: dict[str, ToolVersion] = {}
     specs: dict[str, ToolSpec] = {}
     tools = _tools_of(session)
-    known = {row.tool_id: row for row in _current(tools)}
+    known = {} if seen is None else seen
+    if new := [tool for tool in tools if tool.pk not in known or known[tool.pk].version != tool.version]:
+        known.update((row.tool_id, row) for row in _current(new))
     for tool in tools:
         version = known.get(tool.pk)
         if version is None or version.data != tool.versioned():

@@ -64,7 +64,7 @@ def begin_step(lease: Lease, known: Known, nudge: bool) -> Begun:
     with working(lease, known) as work:
         tx, run = work.tx, work.run
         history = work.history(known.answer)
-        offer = offer_for(tx.session, run.settings)
+        offer = offer_for(tx.session, run.settings, known.versions)
         if known.past is not None:
             known.past = known.past.after(facts_of(call for call in work.calls if call.run_id == run.id))
         run.turns += 1

@@ -13,7 +13,7 @@ import pytest
 import allm_django as allm
 from allm_django import sessions
 from allm_django.core.history import check_history
-from allm_django.models import Event, MessageChunk, ToolCall
+from allm_django.models import Event, MessageChunk, Tool, ToolCall, ToolVersion
 from allm_django.store.history import forget_history, load_history
 from allm_django.store.tools import delete_tool, save_tool
 from allm_django.testing import call, cut, raw_call, say
@@ -70,6 +70,29 @@ def test_tools_are_offered_as_they_stand_at_each_turn(desk: Desk) -> None:
     sessions.reply(desk.session, "And?")
     desk.drive()
     assert [spec.description for spec in desk.model.requests[-1].tools if spec.name == "a"] == ["Another text."]
+
+
+@pytest.mark.row("R10")
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_tool_that_changes_while_the_run_is_at_work_is_offered_as_it_stands_at_the_next_turn(
+    desk: Desk, saved: bool
+) -> None:
+    changing = desk.noted("changing")
+
+    def change(arguments: Any) -> str:
+        changing.description = f"Text {arguments['n']}."
+        if saved:
+            save_tool(changing)
+        else:
+            Tool.objects.filter(pk=changing.pk).update(description=changing.description)
+        return "changed"
+
+    desk.tool(change)
+    desk.run(call("work", {"n": 1}), call("work", {"n": 2}), call("changing"), say("Done."))
+    told = [spec.description for request in desk.model.requests for spec in request.tools if spec.name == "changing"]
+    assert told == ["The tool changing.", "Text 1.", "Text 2.", "Text 2."]
+    assert ToolVersion.objects.filter(tool=changing).count() == 3
+    assert desk.calls()[-1].tool_version.data["description"] == "Text 2."
 
 
 @pytest.mark.row("T06", "R10")

@@ -24,6 +24,12 @@ pytestmark = pytest.mark.row("L19")
 CANARY = "canary-7431"
 
 
+@pytest.fixture(autouse=True)
+def _no_runner() -> Iterator[None]:
+    with without_runner():
+        yield
+
+
 @pytest.fixture
 def spans() -> Iterator[Taken]:
     with traced() as taken:
@@ -95,8 +101,7 @@ def test_a_run_queued_while_nobody_traced_is_driven_in_a_trace_of_its_own(desk: 
 
 def test_the_id_of_a_request_is_in_its_answer_and_on_the_run_and_its_events(db: None) -> None:
     an_engine()
-    with without_runner():
-        answer = Browser(person("ann", "chat")).post("sessions/", {"text": "Hello"}, **{"X-Request-ID": "proxy-1.a_b"})
+    answer = Browser(person("ann", "chat")).post("sessions/", {"text": "Hello"}, **{"X-Request-ID": "proxy-1.a_b"})
     assert answer["X-Request-ID"] == "proxy-1.a_b"
     assert answer.json()["session"]["run"]["request_id"] == "proxy-1.a_b"
     shapes = [data["session"]["run"] for data in Event.objects.values_list("data", flat=True) if data.get("session")]

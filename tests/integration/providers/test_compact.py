@@ -20,7 +20,8 @@ def functions(kind: str, body: dict[str, Any]) -> Sequence[dict[str, Any]]:
     """Names and schemas of the tools in a request's body."""
     if kind == "google":
         (only,) = body["tools"]
-        return [{"name": tool["name"], "schema": tool["parameters_json_schema"]} for tool in only["functionDeclarations"]]
+        declared = only["functionDeclarations"]
+        return [{"name": tool["name"], "schema": tool["parameters_json_schema"]} for tool in declared]
     if kind == "anthropic":
         return [{"name": tool["name"], "schema": tool["input_schema"]} for tool in body["tools"]]
     tools = [tool.get("function", tool) for tool in body["tools"]]

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
@@ -32,14 +33,16 @@ from allm_django.models import Engine, Run, Session, ToolCall
 from allm_django.store import decisions
 from allm_django.store import sessions as rows
 from allm_django.store.decisions import Wish
+from allm_django.store.exports import export_session
+from allm_django.store.imports import import_session
 from allm_django.store.runs import requeue_run
 from allm_django.store.writing import alias
 
 __all__ = [
-    "aanswer", "aapprove", "acancel", "adecide", "answer", "approve", "areask", "areject", "arename", "areply",
-    "aresume", "aretry", "astart", "astep", "asubmit_tool_result", "asubmit_tool_results", "await_", "cancel",
-    "decide", "reask", "reject", "rename", "reply", "resume", "retry", "start", "step", "submit_tool_result",
-    "submit_tool_results", "wait",
+    "aanswer", "aapprove", "acancel", "adecide", "aexport", "aimport", "answer", "approve", "areask", "areject",
+    "arename", "areply", "aresume", "aretry", "astart", "astep", "asubmit_tool_result", "asubmit_tool_results",
+    "await_", "cancel", "decide", "export", "import_", "reask", "reject", "rename", "reply", "resume", "retry",
+    "start", "step", "submit_tool_result", "submit_tool_results", "wait",
 ]  # fmt: skip
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 0.25  # seconds between two looks; each is half as long again as the one before
@@ -189,6 +192,34 @@ def submit_tool_results(session: Session, results: Mapping[str, Any], *, by: Any
     return rows.get_session(session.pk)
 
 
+def export(session: Session, *, by: Any = None, clear: bool = False) -> JSONObject:
+    """The session as versioned JSON: messages, calls with results and decisions, runs (S07).
+
+    Sensitive fields are masked, but of calls that ``by`` may decide now; ``clear``: none is. The session's context and
+    the staff's details of errors are for trusted code (``by`` None) and for who may inspect. Raises NotFoundError.
+    """
+    if by is not None:
+        access.session_for(by, session.pk)
+
+    def shown(calls: list[ToolCall]) -> set[UUID]:
+        waiting = [call for call in calls if call.state in access.DECIDABLE_STATES]
+        return {call.pk for call in calls} if clear else access.decidable_among(by, waiting) if by else set()
+
+    detail = by is None or access.may_inspect(by)
+    return export_session(session.pk, clear=shown, trusted=by is None, detail=detail)
+
+
+def import_(data: Any, *, user: Any, engine: Engine | str, context: Any = None) -> Session:
+    """A new session of ``user`` from what :func:`export` gave, older versions of the format included (S07).
+
+    It arrives at rest, with ids of its own: runs ended, open calls cancelled, so nothing in it can run or be decided.
+    Its context is not taken from ``data``; give ``context``. Raises InvalidInputError naming the field, NotFoundError
+    for the engine; nothing is written then. Who wrote the file decides what the model believes was said: take none
+    from people you would not let speak for the assistant.
+    """
+    return import_session(data, _engine(engine), user, context=context)
+
+
 def wait(session: Session, *, timeout: float = 30.0) -> Session:
     """Wait until the session halts; for scripts and tests. ``timeout`` in seconds; raises TimeoutError.
 
@@ -227,6 +258,8 @@ areject = sync_to_async(reject)
 aanswer = sync_to_async(answer)
 aretry = sync_to_async(retry)
 areask = sync_to_async(reask)
+aexport = sync_to_async(export)
+aimport = sync_to_async(import_)
 asubmit_tool_result = sync_to_async(submit_tool_result)
 asubmit_tool_results = sync_to_async(submit_tool_results)
 _get = sync_to_async(rows.get_session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from allm_django.api import views
+from allm_django.api import transfer, views
 from allm_django.api.base import NothingHere
 
 urlpatterns = [
@@ -16,6 +16,7 @@ urlpatterns = [
     path("sessions/<str:session_id>/cancel/", views.Cancel.as_view(), name="session-cancel"),
     path("sessions/<str:session_id>/resume/", views.Resume.as_view(), name="session-resume"),
     path("sessions/<str:session_id>/step/", views.Step.as_view(), name="session-step"),
+    path("sessions/<str:session_id>/export/", transfer.SessionExport.as_view(), name="session-export"),
     path("calls/", views.CallList.as_view(), name="call-list"),
     path("calls/<str:call_id>/", views.CallDetail.as_view(), name="call-detail"),
     path("calls/<str:call_id>/decide/", views.Decide.as_view(), name="call-decide"),

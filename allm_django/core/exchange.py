@@ -22,6 +22,7 @@ from allm_django.core.fields import (
     one_of,
     refused,
     schema,
+    seconds,
     text,
     whole,
 )
@@ -136,6 +137,8 @@ RUN = {
     "usage": figures,
     "turns": whole,
     "calls_used": whole,
+    "seconds": seconds,
+    "output": maybe(mapping),
     "created_at": moment,
     "started_at": maybe(moment),
     "ended_at": maybe(moment),

@@ -10,6 +10,7 @@ from allm_django.core.encode import to_json
 from allm_django.core.ids import USABLE_ID
 from allm_django.core.schema_lint import lint
 from allm_django.core.types import JSON, JSONObject
+from allm_django.core.usage import FIGURES, decimal
 from allm_django.errors import EncodingError, InvalidInputError, SchemaError
 
 Check: TypeAlias = Callable[[Any, str], Any]
@@ -63,11 +64,11 @@ def one_of(words: Collection[str]) -> Check:
     return check
 
 
-def whole(value: Any, where: str) -> int:
+def whole(value: Any, where: str, most: int = 2**31 - 1) -> int:
     """A whole number that a column holds."""
     number: int = kind_of(value, int, "a whole number", where)
-    if not 0 <= number < 2**31:
-        raise refused(where, "a whole number from 0 to 2147483647 is needed.")
+    if not 0 <= number <= most:
+        raise refused(where, f"a whole number from 0 to {most} is needed.")
     return number
 
 
@@ -94,12 +95,27 @@ def schema(value: Any, where: str) -> JSONObject:
 
 
 def figures(value: Any, where: str) -> JSONObject:
-    """What a provider counted: names and numbers."""
+    """What a provider counted: whole numbers, a cost as text, and the names of those that are partial."""
     found = mapping(value, where)
     for name, figure in found.items():
-        if isinstance(figure, bool) or not isinstance(figure, (int, float)) or figure < 0:
-            raise refused(f"{where}.{name}", "a number from 0 up is needed.")
+        place = f"{where}.{name}"
+        if name == "partial":
+            list_of(one_of(FIGURES))(figure, place)
+        elif name == "cost":
+            if not isinstance(figure, str) or decimal(figure) is None:
+                raise refused(place, "a number as text is needed.")
+        elif name in FIGURES:
+            whole(figure, place, most=2**53)
+        else:
+            raise refused(place, "is not a figure of this format.")
     return found
+
+
+def seconds(value: Any, where: str) -> float:
+    """A length of time."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e12:
+        raise refused(where, "a number of seconds is needed.")
+    return float(value)
 
 
 def moment(value: Any, where: str) -> datetime:

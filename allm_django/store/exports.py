@@ -24,6 +24,8 @@ RUN = (
     "usage",
     "turns",
     "calls_used",
+    "seconds",
+    "output",
     "created_at",
     "started_at",
     "ended_at",

@@ -24,7 +24,19 @@ BROKEN = "The conversation was moved elsewhere in the middle of this answer."
 # What a tool's version needs to be one, where an export does not tell: nothing of it can run.
 DETACHED: JSONObject = {"description": "", "handler": "", "enabled": False, "verbs": [], "timeout": 30.0, "summary": ""}
 DETACHED |= {"idempotent": False, "four_eyes": False, "quorum": 1, "compact": False}
-RUN = ("kind", "halted_reason", "halted_metadata", "request_id", "error", "usage", "turns", "calls_used", "started_at")
+RUN = (
+    "kind",
+    "halted_reason",
+    "halted_metadata",
+    "request_id",
+    "error",
+    "usage",
+    "turns",
+    "calls_used",
+    "seconds",
+    "output",
+    "started_at",
+)
 MESSAGE = ("role", "text", "thinking", "complete", "broken", "model", "finish_reason", "dump", "usage", "completed_at")
 CALL = (
     "call_id",

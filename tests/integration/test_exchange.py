@@ -90,7 +90,9 @@ JSONS = st.recursive(
 )
 OBJECTS = st.dictionaries(TEXT, JSONS, max_size=2)
 TIMES = st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)).map(lambda moment: moment.isoformat() + "Z")
-USAGES = st.dictionaries(st.sampled_from(["input_tokens", "output_tokens"]), st.integers(0, 99))
+USAGES = st.fixed_dictionaries(
+    {"input_tokens": st.integers(0, 99)}, optional={"cost": st.just("0.125"), "partial": st.just(["output_tokens"])}
+)
 ERRORS = st.fixed_dictionaries({"code": st.just("no"), "message": TEXT, "detail": TEXT})
 WHO = TEXT.map(lambda name: name + " (imported)")
 TOOLS = st.fixed_dictionaries(
@@ -171,6 +173,8 @@ RUNS = st.fixed_dictionaries(
         "usage": USAGES,
         "turns": st.integers(0, 9),
         "calls_used": st.integers(0, 9),
+        "seconds": st.floats(0, 99),
+        "output": st.none() | OBJECTS,
         "started_at": st.none() | TIMES,
         "ended_at": TIMES,
     }
@@ -239,6 +243,8 @@ def put(data: Any, path: str, value: Any) -> Any:
         ("session.title", "x" * 201),
         ("session.title", "a\x00"),
         ("session.usage.input_tokens", "7"),
+        ("session.usage.cost", "much"),
+        ("runs.0.usage.partial", ["all"]),
         ("runs", {}),
         ("runs.0.state", "flying"),
         ("runs.0.turns", -1),

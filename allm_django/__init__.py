@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allm_django.core.history import assistant, rejection, system, tool_result, user
+    from allm_django.core.plans import Plan, Step
     from allm_django.core.results import AskUser, Halt
     from allm_django.core.streaks import Used
     from allm_django.core.types import EngineSpec, Limits, Message, ToolCall, ToolSpec, Usage
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from allm_django.loop.api import achat, astep, astream, chat, step, stream
     from allm_django.loop.results import ChatResult, StepResult, fold
     from allm_django.tools.context import ToolContext
+    from allm_django.tools.recipes import recipe
     from allm_django.tools.registry import register, tool
+    from allm_django.tools.resolvers import Resolver
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "core.history": ("assistant", "rejection", "system", "tool_result", "user"),
+    "core.plans": ("Plan", "Step"),
     "core.results": ("AskUser", "Halt"),
     "core.streaks": ("Used",),
     "core.types": ("EngineSpec", "Limits", "Message", "ToolCall", "ToolSpec", "Usage"),
@@ -32,7 +36,9 @@ _HOMES = {
     "loop.api": ("achat", "astep", "astream", "chat", "step", "stream"),
     "loop.results": ("ChatResult", "StepResult", "fold"),
     "tools.context": ("ToolContext",),
+    "tools.recipes": ("recipe",),
     "tools.registry": ("register", "tool"),
+    "tools.resolvers": ("Resolver",),
 }
 _WHERE = {name: f"allm_django.{home}" for home, names in _HOMES.items() for name in names}
 
@@ -44,6 +50,9 @@ __all__ = [
     "Halt",
     "Limits",
     "Message",
+    "Plan",
+    "Resolver",
+    "Step",
     "StepResult",
     "ToolCall",
     "ToolContext",
@@ -57,6 +66,7 @@ __all__ = [
     "astream",
     "chat",
     "fold",
+    "recipe",
     "register",
     "rejection",
     "step",

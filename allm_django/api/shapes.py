@@ -144,6 +144,7 @@ class CardShape(s.Serializer[Any]):
     run = s.UUIDField()
     message = s.UUIDField()
     parent = s.UUIDField(allow_null=True)  # type: ignore[assignment]  # DRF takes fields off the class
+    label = s.CharField()  # type: ignore[assignment]
     position = s.IntegerField()
     call_id = s.CharField()
     name = s.CharField()

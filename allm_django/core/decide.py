@@ -26,17 +26,19 @@ BOUNDS = ("", HaltedReason.MAX_TURNS, HaltedReason.LIMIT)  # what comes after ha
 @dataclass(frozen=True, slots=True)
 class CallView:
     """What the brain sees of a call. ``effect`` is what its result asks of the loop, if it was made in this
-    run: ``""``, ``"tool_error"``, ``"terminal_tool"`` or ``"halt:<word>"``.
+    run: ``""``, ``"tool_error"``, ``"terminal_tool"`` or ``"halt:<word>"``. ``parent``: the recipe whose step it is.
     """
 
     id: str
     state: CallState
     effect: str = ""
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Where a run stands. ``calls`` are those of the thread's last complete assistant message, in order.
+    """Where a run stands. ``calls`` are those of the thread's last complete assistant message, in order, with the
+    steps of those that are recipes.
 
     ``turns`` counts model round trips of this run; ``blanks`` the empty answers at the thread's end;
     ``answered``: the thread ends with an assistant message that has text and no calls, made in this run.
@@ -69,7 +71,7 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class ExecuteCalls:
-    """Start these calls now, side by side (T18)."""
+    """Start these calls now, side by side (T18); a delegated one among them goes on with its recipe (R07)."""
 
     ids: tuple[str, ...]
 
@@ -111,9 +113,9 @@ def next_action(snapshot: Snapshot) -> Action:
     states = {call.state for call in snapshot.calls}
     if snapshot.cancel_requested:
         return _when_cancelled(states)
-    if ready := tuple(call.id for call in snapshot.calls if call.state is CallState.READY):
+    if ready := startable(snapshot.calls):
         return ExecuteCalls(ready)
-    if states & {CallState.EXECUTING, CallState.DELEGATED}:
+    if CallState.EXECUTING in states:
         return AwaitCalls()
     reason = halted_reason(snapshot, states)
     if reason in BOUNDS and not snapshot.step_checked and not snapshot.blanks:
@@ -123,6 +125,17 @@ def next_action(snapshot: Snapshot) -> Action:
     if not reason:
         return CallModel(nudge=snapshot.blanks > 0)
     return HaltRun(reason, bool(states & OPEN_STATES), _metadata(snapshot, reason))
+
+
+def startable(calls: Iterable[CallView]) -> tuple[str, ...]:
+    """What can start: ready calls, and recipes none of whose steps is unsettled; those go on from the results (R07)."""
+    listed = tuple(calls)
+    busy = {call.parent for call in listed if call.state is not CallState.SETTLED}
+    return tuple(
+        call.id
+        for call in listed
+        if call.state is CallState.READY or (call.state is CallState.DELEGATED and call.id not in busy)
+    )
 
 
 def halted_reason(snapshot: Snapshot, states: Iterable[CallState]) -> str:

@@ -109,26 +109,36 @@ def _call_from_json(data: Any, field: str) -> ToolCall:
     )
 
 
+def recipe_of(call_id: str | None) -> str:
+    """The recipe's call whose step has this id, or ``""``: ``"call_1/2"`` is the second step of ``"call_1"`` (R07)."""
+    return (call_id or "").rpartition("/")[0]
+
+
 def check_history(messages: Sequence[Message]) -> None:
     """Raise HistoryError unless every call has exactly one result, and every result a call (L08).
 
-    Results may stand in any order, but before the next user or assistant message.
+    Results may stand in any order, but before the next user or assistant message. Results of a recipe's steps may
+    stand among them; at the end they stand for the recipe's own, which goes on from them.
     """
     open_ids: dict[str, bool] = {}
     seen: set[str] = set()
+    begun: set[str] = set()
     for message in messages:
         if message.role == "tool":
-            _take_result(message.tool_call_id or "", open_ids)
+            if (recipe := recipe_of(message.tool_call_id)) in open_ids:
+                begun.add(recipe)
+            else:
+                _take_result(message.tool_call_id or "", open_ids)
             continue
         _refuse_missing(open_ids)
-        open_ids = {}
+        open_ids, begun = {}, set()
         if message.role == "assistant" and message.complete:
             for call in message.calls:
                 if call.id in seen:
                     raise HistoryError(f"messages: two calls have the id {call.id!r}.", field="messages")
                 seen.add(call.id)
                 open_ids[call.id] = False
-    _refuse_missing(open_ids)
+    _refuse_missing({call_id: done or call_id in begun for call_id, done in open_ids.items()})
     if not messages or not any(message.role == "user" for message in messages):
         raise HistoryError("messages: there is no user message to answer.", field="messages")
 

@@ -23,6 +23,7 @@ class EventKind(StrEnum):
     CALL_REJECTED = "CallRejected"
     CALL_ANSWERED = "CallAnswered"
     CALL_REASKED = "CallReasked"
+    CALL_DELEGATED = "CallDelegated"
     CALL_STARTED = "CallStarted"
     CALL_ASKED = "CallAsked"
     CALL_SUCCEEDED = "CallSucceeded"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from allm_django.core import compact
 from allm_django.core.decide import TERMINAL_EFFECT
 from allm_django.core.encode import model_copy, to_text
+from allm_django.core.plans import NewStep
 from allm_django.core.schema import compile_schema, parse_arguments
 from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import JSON, JSONObject, Mode, ToolResult, ToolSpec
@@ -59,6 +60,22 @@ def judge(call_id: str, name: str, raw: str, offer: Offer) -> Verdict:
     if spec.manual:
         return Verdict(CallState.PENDING, "this tool always asks first", arguments)
     return Verdict(CallState.READY, "this tool needs no decision", arguments)
+
+
+def judge_step(call_id: str, step: NewStep, spec: ToolSpec | None, mode: Mode, *, recipe: bool = False) -> Verdict:
+    """The verdict on a recipe's step: judged as any call, but for tools that are not on offer (R07).
+
+    ``spec``: its tool, if there is one that may be used; ``recipe``: that tool is a recipe, which no step can be.
+    """
+    if recipe:
+        return _refused(call_id, Outcome.INVALID, "nested_recipe", "A step can't be a recipe.", step.arguments)
+    if spec is None:
+        words = f"There is no tool named {step.name!r} that could be used."
+        return _refused(call_id, Outcome.UNAVAILABLE, "unknown_tool", words, step.arguments)
+    if step.problem:
+        return _refused(call_id, Outcome.INVALID, "invalid_arguments", step.problem, None)
+    verdict = judge(call_id, step.name, to_text(step.arguments), Offer({step.name: spec}, mode))
+    return replace(verdict, why=f"step “{step.label}”: {verdict.why}")
 
 
 def check_arguments(schema: JSONObject, arguments: JSONObject) -> str:

@@ -15,6 +15,7 @@ from allm_django.core.types import JSON, JSONObject, ToolResult
 MAY_HAVE_RUN = "It did not end in time and may have taken effect. Do not simply call it again; check first."
 NOT_AGAIN = "It was not run again; its first try may have taken effect."
 STOPPED_AT_WORK = "The person cancelled while this call was running. It was stopped and may have done part of its work."
+CLOSED_HALFWAY = "This call was stopped before its end. Some of its steps may have taken effect."
 NO_ENGINE = "The assistant could not go on. This call was not run."
 CLOSED_TEXTS = {
     Outcome.CANCELLED: "The person cancelled. This call was not run.",
@@ -70,6 +71,11 @@ def settle_ending(
     return Settlement(CallState.SETTLED, Outcome.FAILED, result, TOOL_ERROR_EFFECT if halt_on_error else "")
 
 
+def halting_word(effect: str) -> str:
+    """The word of a handler's Halt in a call's effect, or ``""``."""
+    return effect.removeprefix(WORD_EFFECT) if effect.startswith(WORD_EFFECT) else ""
+
+
 def settle_closed(call_id: str, outcome: Outcome, message: str = "") -> Settlement:
     """The synthetic result of a call that never ran to its end (L15, H09, H11)."""
     return Settlement(CallState.SETTLED, outcome, error_result(call_id, str(outcome), message or CLOSED_TEXTS[outcome]))
@@ -86,6 +92,11 @@ def settle_answered(call_id: str, value: JSON) -> Settlement:
     """A person gave the result by hand (H03) or answered the question (T13)."""
     result = ToolResult(call_id, value=value, content=model_copy(to_text(value)))
     return Settlement(CallState.SETTLED, Outcome.ANSWERED, result)
+
+
+def settle_delegated(call_id: str, outcome: Outcome, words: str = "") -> Settlement:
+    """The synthetic result of a recipe that is closed before its end; some of its steps may have run."""
+    return Settlement(CallState.SETTLED, outcome, error_result(call_id, str(outcome), words or CLOSED_HALFWAY))
 
 
 def after_crash(idempotent: bool) -> Settlement:

@@ -86,6 +86,8 @@ CALL_TRANSITIONS: dict[tuple[CallState, CallState], frozenset[Outcome]] = {
     (_S.EXECUTING, _S.READY): frozenset(),  # a crash of an idempotent call: again, with the same key (H07)
     (_S.ASKING, _S.SETTLED): frozenset({_O.ANSWERED, _O.EXPIRED, _O.SUPERSEDED, _O.CANCELLED}),
     (_S.DELEGATED, _S.SETTLED): frozenset({_O.SUCCEEDED, _O.FAILED, _O.CANCELLED, _O.SUPERSEDED}),
+    (_S.DELEGATED, _S.EXECUTING): frozenset(),  # the recipe gave no plan: its direct handler does the work (R06)
+    (_S.DELEGATED, _S.ASKING): frozenset(),  # its compose asks the user
     (_S.UNKNOWN, _S.SETTLED): frozenset({_O.ANSWERED, _O.REJECTED}),
     (_S.UNKNOWN, _S.READY): frozenset(),
 }

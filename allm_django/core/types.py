@@ -7,7 +7,7 @@ a JSON round trip unchanged (T06).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -62,13 +62,15 @@ class ToolCall:
 
     ``id`` is unique in its conversation (the provider's own where that is usable, else ours) and is what
     ``tool_result`` takes. ``arguments`` is the parsed object ({} for none) or None if it could not be
-    parsed; ``raw`` is the text as the model wrote it.
+    parsed; ``raw`` is the text as the model wrote it. A recipe's step has its ``parent``'s id and a ``label``.
     """
 
     id: str
     name: str
     arguments: JSONObject | None = None
     raw: str = ""
+    parent: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +157,15 @@ class ToolSpec:
 class EngineSpec:
     """A named set-up of model, tools and rules for stateless use; the admin's ``Engine`` row is its twin.
 
-    ``model`` is an id such as ``"openai:gpt-5-mini"`` or a model object; ``tools`` holds functions, ToolSpecs
-    or names of registered tools. ``on_tool_error`` is ``"continue"``, ``"halt"`` or a function
+    ``model`` is an id such as ``"openai:gpt-5-mini"`` or a model object; ``tools`` holds functions, ToolSpecs,
+    names of registered tools and resolvers (or is one). ``on_tool_error`` is ``"continue"``, ``"halt"`` or a function
     ``(call, result) -> replacement | Halt`` (T19). ``max_turns`` None = the default (L06). ``limits`` as a mapping
     goes over the settings' defaults, as a Limits it stands for itself (L10).
     ``response_schema``: once the model has answered, it is asked for its answer in this form, too (L13).
     """
 
     model: Any
-    tools: Sequence[Any] = ()
+    tools: Any = ()
     system: str = ""
     params: JSONObject = field(default_factory=dict)
     mode: Mode = "auto"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from allm_django import logs
@@ -18,8 +19,9 @@ from allm_django.core.decide import (
     HaltRun,
     next_action,
 )
+from allm_django.core.plans import Delegation
 from allm_django.core.settle import STOPPED_AT_WORK, Settlement, after_crash, settle_closed
-from allm_django.core.states import Outcome
+from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import ModelRequest
 from allm_django.errors import AllmError, LeaseLostError
 from allm_django.loop.calling import run_function, run_handler
@@ -156,15 +158,26 @@ class Driver:
             started = await at("start_call", self.journal.start_call(call_id))
             if started is None:
                 return
-            with self.spans.tool_call(started) as done:
-                handler = asyncio.ensure_future(run_handler(started, self.options, self.journal.stored))
-                self._handlers[call_id] = (started, handler)
-                settlement, late = await at("handler", asyncio.shield(handler))
-                done(settlement)
-            await at("finish_call", self.journal.finish_call(call_id, settlement))
-            del self._handlers[call_id]
+            ended, late = await self._handle(call_id, started)
+            if started.handler is not None and ended.state is CallState.EXECUTING:  # a recipe without a plan (R06)
+                _, late = await self._handle(call_id, replace(started, recipe=None, handler=started.handler.direct))
         if late is not None:
             self.journal.watch_late(call_id, late)
+
+    async def _handle(self, call_id: str, started: StartedCall) -> tuple[Settlement, Awaitable[Any] | None]:
+        """Run a started call's handler and record what comes of it; a recipe's next steps, too."""
+        with self.spans.tool_call(started) as done:
+            handler = asyncio.ensure_future(run_handler(started, self.options, self.journal.stored))
+            self._handlers[call_id] = (started, handler)
+            came, late = await at("handler", asyncio.shield(handler))
+            ended = Settlement(CallState.DELEGATED) if isinstance(came, Delegation) else came
+            done(ended)
+        if isinstance(came, Delegation):
+            await at("add_steps", self.journal.add_steps(call_id, came))
+        else:
+            await at("finish_call", self.journal.finish_call(call_id, came))
+        del self._handlers[call_id]
+        return ended, late
 
     async def _await_change(self) -> None:
         """Until a call ends, a person acts or a cancel comes; a call task's own failure is raised here."""
@@ -198,7 +211,7 @@ class Driver:
         while self._tasks:
             over = loop.time() >= deadline
             for call_id, (started, handler) in list(self._handlers.items()):
-                if (started.idempotent or over) and call_id in self._handlers and not handler.done():
+                if (started.repeatable or over) and call_id in self._handlers and not handler.done():
                     await self._abandon(call_id, started, handler, idempotent)
             if self._tasks:
                 wait = max(deadline - loop.time(), 0.01)
@@ -217,7 +230,7 @@ class Driver:
         del self._handlers[call_id]
         task.cancel()
         await asyncio.wait([task])
-        if started.idempotent:
+        if started.repeatable:
             handler.cancel()
             settlement = idempotent(started)
         else:
@@ -225,7 +238,7 @@ class Driver:
         try:
             await at("finish_call", self.journal.finish_call(call_id, settlement))
         finally:
-            if not started.idempotent:
+            if not started.repeatable:
                 self.journal.watch_late(call_id, handler)
 
     async def _drop_tasks(self) -> None:
@@ -233,7 +246,7 @@ class Driver:
         for task in self._tasks.values():
             task.cancel()
         for call_id, (started, handler) in self._handlers.items():
-            if self.journal.stored and not started.idempotent:
+            if self.journal.stored and not started.repeatable:
                 self.journal.watch_late(call_id, handler)
             else:
                 handler.cancel()

@@ -9,25 +9,30 @@ from typing import Any
 
 from allm_django.core.decide import TOOL_ERROR_EFFECT, WORD_EFFECT
 from allm_django.core.encode import to_json, to_text
+from allm_django.core.plans import Delegation
 from allm_django.core.results import Halt
 from allm_django.core.settle import Ending, Settlement, settle_ending
-from allm_django.core.states import Outcome
+from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import JSONObject
 from allm_django.loop.journal import StartedCall
 from allm_django.loop.options import LoopOptions
 from allm_django.tools.binding import check_kind
 from allm_django.tools.context import ToolContext
 from allm_django.tools.execution import Execution, execute
+from allm_django.tools.recipes import Planning
 from allm_django.tools.registry import BoundHandler
 from allm_django.tools.threads import SyncExecutor
 
 
 async def run_handler(
     started: StartedCall, options: LoopOptions, stored: bool
-) -> tuple[Settlement, Awaitable[Execution] | None]:
-    """Run it to its end or timeout. Gives the settlement and, after a timeout, what may still come."""
+) -> tuple[Settlement | Delegation, Awaitable[Execution] | None]:
+    """Run it to its end or timeout. Gives the settlement and, after a timeout, what may still come; of a recipe that
+    goes on its next steps, and the state ``executing`` of one whose direct handler is to do the work.
+    """
+    planning = _planning(started)
     execution = await execute(
-        _bound(started, options),
+        planning.bound if planning else _bound(started, options),
         started.call.arguments or {},
         started.context,
         timeout=started.timeout,
@@ -35,6 +40,9 @@ async def run_handler(
         encoder=options.encoder,
         cap=options.result_cap,
     )
+    if planning and planning.next and execution.kind == "ok":
+        going_on = planning.next
+        return going_on if isinstance(going_on, Delegation) else Settlement(CallState.EXECUTING), None
     ending = Ending(
         execution.kind,
         execution.value,
@@ -49,11 +57,11 @@ async def run_handler(
     settlement = settle_ending(
         started.call.id,
         ending,
-        idempotent=started.idempotent,
+        idempotent=started.repeatable,
         stored=stored,
-        halt_on_error=options.on_tool_error == "halt",
+        halt_on_error=options.on_tool_error == "halt" and not started.is_step,
     )
-    if settlement.outcome is Outcome.FAILED and callable(options.on_tool_error):
+    if settlement.outcome is Outcome.FAILED and callable(options.on_tool_error) and not started.is_step:
         settlement = await _ask_policy(started, settlement, options.on_tool_error, options.threads)
     return settlement, execution.late
 
@@ -64,6 +72,12 @@ async def run_function(threads: SyncExecutor, function: Callable[..., Any], *arg
         return await function(*args)
     answer = await threads.run(function, *args)
     return await answer if inspect.isawaitable(answer) else answer
+
+
+def _planning(started: StartedCall) -> Planning | None:
+    if started.recipe is None or started.handler is None:
+        return None
+    return Planning(started.handler, started.recipe.shape, started.recipe.past)
 
 
 def _bound(started: StartedCall, options: LoopOptions) -> BoundHandler | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from allm_django.core.decide import HaltRun, Snapshot
+from allm_django.core.plans import Delegation, PastStep
 from allm_django.core.settle import Settlement
 from allm_django.core.types import Message, ModelRequest, ToolCall
 from allm_django.errors import AllmError
@@ -17,8 +18,19 @@ from allm_django.tools.registry import BoundHandler
 
 
 @dataclass(frozen=True, slots=True)
+class RecipeProgress:
+    """How far a recipe is: the shape of its plan (``""``: not planned yet) and the steps that have their result."""
+
+    shape: str = ""
+    past: tuple[PastStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StartedCall:
-    """A call whose start is on record: what to run, with what, for how long (seconds), which arguments to mask."""
+    """A call whose start is on record: what to run, with what, for how long (seconds), which arguments to mask.
+
+    ``recipe``: how far it is, if it is one; ``is_step``: it is a step of one.
+    """
 
     call: ToolCall
     handler: BoundHandler | None
@@ -26,6 +38,13 @@ class StartedCall:
     timeout: float
     idempotent: bool
     sensitive: tuple[str, ...] = ()
+    recipe: RecipeProgress | None = None
+    is_step: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running it again does no harm; a recipe itself only plans."""
+        return self.idempotent or self.recipe is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +95,10 @@ class Journal(Protocol):
         """Take the engine's ``halt_when`` verdict on the last step, or what went wrong in asking."""
 
     async def start_call(self, call_id: str) -> StartedCall | None:
-        """Record that a ready call starts now, or None if it may not any more."""
+        """Record that a ready call starts now, or give how far a recipe is; None if it may not (any more)."""
+
+    async def add_steps(self, call_id: str, delegation: Delegation) -> None:
+        """Record a recipe's next calls, each with its verdict."""
 
     async def finish_call(self, call_id: str, settlement: Settlement) -> None:
         """Record how a started call ended."""

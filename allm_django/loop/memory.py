@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from allm_django.core import events
 from allm_django.core.compact import shown
 from allm_django.core.decide import TERMINAL_EFFECT, CallView, HaltRun, Snapshot
+from allm_django.core.encode import to_text
 from allm_django.core.history import NUDGE, in_request_order, is_rejection
 from allm_django.core.ids import usable_ids
 from allm_django.core.output import Output, formatting
-from allm_django.core.policy import NOT_RUNNABLE, Offer, Verdict, judge
-from allm_django.core.settle import Settlement, settle_closed
+from allm_django.core.plans import Delegation, PastStep
+from allm_django.core.policy import NOT_RUNNABLE, Offer, Verdict, judge, judge_step
+from allm_django.core.settle import Settlement, settle_closed, settle_delegated
 from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.streaks import CallFact, Streaks, Used, call_key
 from allm_django.core.types import JSON, JSONObject, Limits, Message, ModelRequest, ToolCall, ToolResult, ToolSpec
-from allm_django.errors import AllmError
-from allm_django.loop.journal import StartedCall, Step
+from allm_django.errors import AllmError, HistoryError
+from allm_django.loop.journal import RecipeProgress, StartedCall, Step
+from allm_django.loop.steps import OpenTurn, is_recipe, open_turn, past_step, step_id, step_message, step_spec
 from allm_django.providers.base import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
 from allm_django.tools.context import ToolContext
 from allm_django.tools.registry import bind
@@ -29,7 +32,7 @@ from allm_django.tools.registry import bind
 
 @dataclass(slots=True)
 class _Call:
-    """A call of the present turn."""
+    """A call of the present turn. ``shape``: a recipe's plan's; ``position``: a step's."""
 
     call: ToolCall
     state: CallState
@@ -37,6 +40,8 @@ class _Call:
     effect: str = ""
     result: ToolResult | None = None
     key: str = ""
+    shape: str = ""
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Setup:
     messages: tuple[Message, ...]
     offer: Offer
     limits: Limits
+    tools: Mapping[str, ToolSpec] = field(default_factory=dict)
     system: str = ""
     tool_choice: str = "auto"
     params: JSONObject = field(default_factory=dict)
@@ -84,6 +90,8 @@ class MemoryJournal:
         self._output = setup.output
         self._names: dict[int, str] = {}
         self._tell(events.RunStarted(setup.request_id))
+        if (turn := open_turn(setup.messages)) is not None:
+            self._go_on(turn)
 
     async def load(self) -> Snapshot:
         """Where the run stands."""
@@ -91,7 +99,7 @@ class MemoryJournal:
         last = self._last
         return Snapshot(
             limits=self.setup.limits,
-            calls=tuple(CallView(key, call.state, call.effect) for key, call in self._calls.items()),
+            calls=tuple(CallView(key, call.state, call.effect, call.call.parent) for key, call in self._calls.items()),
             turns=self._turns,
             blanks=self._blanks,
             answered=last is not None and bool(last.content) and not last.calls,
@@ -182,7 +190,7 @@ class MemoryJournal:
         self._tell(events.MessageCompleted(message))
         self._calls = {}
         for call, verdict in zip(calls, verdicts, strict=True):
-            self._take_call(call, verdict)
+            self._take_call(_Call(call, verdict.state, self.setup.offer.tools.get(call.name)), verdict)
 
     async def break_message(self, text: str, thinking: str, error: AllmError | None, *, failed: bool) -> None:
         """Keep what came, marked; with ``failed`` the run ends in error."""
@@ -208,11 +216,14 @@ class MemoryJournal:
     async def start_call(self, call_id: str) -> StartedCall | None:
         """Start a ready call."""
         entry = self._calls.get(call_id)
-        if entry is None or entry.state is not CallState.READY or entry.spec is None:
+        if entry is None or entry.spec is None or entry.state not in (CallState.READY, CallState.DELEGATED):
             return None
-        entry.state = CallState.EXECUTING
-        self._tell(events.CallStarted(entry.call))
         spec, setup = entry.spec, self.setup
+        handler = bind(spec.handler) if spec.handler is not None else None
+        plans = handler is not None and handler.plans
+        if entry.state is CallState.READY:
+            entry.state = CallState.DELEGATED if plans else CallState.EXECUTING
+            self._tell(events.CallStarted(entry.call))
         loop = asyncio.get_running_loop()
 
         def progress(fraction: float | None, text: str = "") -> None:
@@ -228,11 +239,29 @@ class MemoryJournal:
             idempotency_key=f"{setup.request_id}-{call_id}",
             report=progress,
         )
-        handler = bind(spec.handler) if spec.handler is not None else None
-        return StartedCall(entry.call, handler, context, spec.timeout, spec.idempotent, spec.sensitive)
+        recipe = RecipeProgress(entry.shape, self._past_steps(call_id)) if plans else None
+        step = bool(entry.call.parent)
+        return StartedCall(entry.call, handler, context, spec.timeout, spec.idempotent, spec.sensitive, recipe, step)
+
+    async def add_steps(self, call_id: str, delegation: Delegation) -> None:
+        """Take a recipe's next calls and judge them."""
+        recipe = self._calls[call_id]
+        if recipe.state is not CallState.DELEGATED or self.cancelled.is_set():
+            return
+        recipe.shape = delegation.shape
+        for step in delegation.steps:
+            id_, spec = step_id(call_id, step.position), step_spec(step, self.setup.tools)
+            verdict = judge_step(id_, step, spec, self.setup.offer.mode, recipe=is_recipe(spec))
+            call = ToolCall(id_, step.name, verdict.arguments, parent=call_id, label=step.label)
+            self._calls_used += 1
+            self._take_call(_Call(call, verdict.state, spec, position=step.position), verdict)
 
     async def finish_call(self, call_id: str, settlement: Settlement) -> None:
-        """Take how a call ended."""
+        """Take how a call ended; one that was closed meanwhile stays as it is."""
+        if self._calls[call_id].state in (CallState.EXECUTING, CallState.DELEGATED):
+            self._settle(call_id, settlement)
+
+    def _settle(self, call_id: str, settlement: Settlement) -> None:
         entry = self._calls[call_id]
         entry.state, entry.effect, entry.result = settlement.state, settlement.effect, settlement.result
         if settlement.question is not None:
@@ -248,7 +277,9 @@ class MemoryJournal:
         """Cancelled: close what has not started."""
         for call_id, entry in self._calls.items():
             if entry.state in (CallState.READY, CallState.PENDING, CallState.ASKING):
-                await self.finish_call(call_id, settle_closed(call_id, Outcome.CANCELLED))
+                self._settle(call_id, settle_closed(call_id, Outcome.CANCELLED))
+            elif entry.state is CallState.DELEGATED:
+                self._settle(call_id, settle_delegated(call_id, Outcome.CANCELLED))
 
     async def halt(self, halt: HaltRun) -> bool:
         """Stop; nothing else can have changed."""
@@ -275,17 +306,18 @@ class MemoryJournal:
         return self.setup.used.seconds + time.monotonic() - self._began
 
     def _streaks(self) -> Streaks:
-        """Those before this turn, and its calls."""
-        return self._past.after([_fact(entry) for entry in self._calls.values()]) if self._calls else self._past
+        """Those before this turn, and its calls; recipes' steps and a turn that is gone on with leave them alone."""
+        return self._past.after([_fact(entry) for entry in self._calls.values() if entry.key])
 
     def _used(self) -> Used:
         pending = tuple(key for key, entry in self._calls.items() if entry.result is None)
         return Used(self._turns, self._calls_used, self._seconds(), self._usage, self._streaks(), pending)
 
-    def _take_call(self, call: ToolCall, verdict: Verdict) -> None:
-        spec = self.setup.offer.tools.get(call.name)
-        key = call_key(call.name, call.arguments, call.raw)
-        self._calls[call.id] = _Call(call, verdict.state, spec, verdict.effect, verdict.result, key)
+    def _take_call(self, entry: _Call, verdict: Verdict) -> None:
+        call = entry.call
+        entry.effect, entry.result = verdict.effect, verdict.result
+        entry.key = "" if call.parent else call_key(call.name, call.arguments, call.raw)
+        self._calls[call.id] = entry
         if verdict.state is CallState.PENDING:
             self._tell(events.CallPending(call, verdict.why))
         elif verdict.result is not None:
@@ -294,16 +326,55 @@ class MemoryJournal:
     def _close_step(self) -> None:
         """Tell of the step once all its calls have what they will have for now."""
         if self._step_open and self._last is not None:
-            results = self._result_messages()
+            results = (*self._result_messages(), *self._step_messages())
             self._messages += results
             self._step_open = False
             self._tell(events.StepCompleted(self._turns, self._last, results))
 
     def _result_messages(self) -> tuple[Message, ...]:
-        found = [(key, entry.result) for key, entry in self._calls.items() if entry.result is not None]
+        found = [
+            (key, entry.result)
+            for key, entry in self._calls.items()
+            if entry.result is not None and not entry.call.parent
+        ]
         return tuple(
             Message("tool", result.content, tool_call_id=key, is_error=result.is_error) for key, result in found
         )
+
+    def _step_messages(self) -> Iterator[Message]:
+        """The results of the steps of recipes that go on another time."""
+        for entry in self._calls.values():
+            recipe = self._calls.get(entry.call.parent)
+            if recipe is not None and recipe.state is not CallState.SETTLED and entry.result is not None:
+                past = past_step(entry.position, entry.result, entry.effect)
+                yield step_message(past, recipe.call.id, entry.result, recipe.shape)
+
+    def _past_steps(self, call_id: str) -> tuple[PastStep, ...]:
+        steps = [entry for entry in self._calls.values() if entry.call.parent == call_id]
+        return tuple(
+            past_step(entry.position, entry.result, entry.effect) for entry in steps if entry.result is not None
+        )
+
+    def _go_on(self, turn: OpenTurn) -> None:
+        """Take up the last turn, whose recipes have results of steps."""
+        self._messages, self._last, self._step_open = list(self.setup.messages[: turn.index + 1]), turn.message, True
+        self._checked = not self.setup.asks_halt_when
+        for call in turn.message.calls:
+            spec, given = self.setup.tools.get(call.name), turn.results.get(call.id)
+            self._calls[call.id] = entry = _Call(call, CallState.DELEGATED, spec)
+            if given is not None:
+                entry.state = CallState.SETTLED
+                entry.result = ToolResult(call.id, given.content, given.content, "error" if given.is_error else "")
+                continue
+            if not is_recipe(spec):
+                raise HistoryError(f"messages: {call.id!r} has results of steps, but it is no recipe's call.")
+            entry.shape = turn.shape(call.id)
+            for past in turn.past(call.id):
+                id_ = step_id(call.id, past.position)
+                step = ToolCall(id_, "", parent=call.id)
+                code = "error" if past.error else ""
+                result = ToolResult(id_, past.value, to_text(past.value), code, past.error)
+                self._calls[id_] = _Call(step, CallState.SETTLED, None, past.effect, result, position=past.position)
 
     def _tell(self, event: events.StreamEvent) -> None:
         self.events.put_nowait(event)

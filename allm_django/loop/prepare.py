@@ -19,7 +19,8 @@ from allm_django.loop.memory import MemoryJournal, Setup, replace_tools
 from allm_django.loop.options import LoopOptions
 from allm_django.providers.base import Model
 from allm_django.providers.resolve import resolve_model
-from allm_django.tools.registry import bind, spec_of, unique
+from allm_django.tools.registry import bind, spec_of
+from allm_django.tools.resolvers import Resolver, specs_from
 
 
 class _Unset:
@@ -32,13 +33,15 @@ UNSET: Final = _Unset()
 class Options(TypedDict, total=False):
     """What one call may set over its engine. See :class:`EngineSpec` for the meanings.
 
-    ``tools`` replace the engine's of the same name and are added to the others (L16); ``context`` is passed to
+    ``tools`` replace the engine's of the same name and are added to the others (L16); ``allowed_tools`` names those
+    that are offered (None: all, an empty list: none; R09), recipes' steps may use the others; ``context`` is passed to
     handlers unchanged, falsy values included (T10); ``keys`` maps a provider's prefix to its key (L17); ``used`` is
     that of the result that this call resumes (L10).
     """
 
     mode: Mode
-    tools: Sequence[Any] | None
+    tools: Sequence[Any] | Resolver | None
+    allowed_tools: Sequence[str] | None
     context: Any
     halt_when: Callable[..., Any] | None
     max_turns: int | None
@@ -66,12 +69,14 @@ def prepare(
         raise InvalidInputError(f"{wrong[0]}: not an option; known are {known}.", field=wrong[0])
     history = messages_from_json(messages)
     check_history(history)
-    offer = _offer(engine, options)
+    tools = _tools(engine, options)
+    offer = _offer(engine, options, tools)
     halt_when = options.get("halt_when") or engine.halt_when
     context = options.get("context", UNSET)
     setup = Setup(
         messages=history,
         offer=offer,
+        tools=tools,
         limits=_limits(engine, options),
         system=engine.system,
         tool_choice=_tool_choice(options.get("tool_choice", engine.tool_choice), offer),
@@ -97,18 +102,30 @@ def prepare(
     return MemoryJournal(setup), model, loop_options
 
 
-def _offer(engine: EngineSpec, options: Options) -> Offer:
+def _offer(engine: EngineSpec, options: Options, tools: dict[str, ToolSpec]) -> Offer:
     mode = options.get("mode", engine.mode)
     if mode not in ("auto", "manual"):
         raise InvalidInputError(f"mode: {mode!r} is not one of auto, manual.", field="mode")
-    own: list[ToolSpec] = [spec_of(tool) for tool in engine.tools]
-    extra = [spec_of(tool) for tool in options.get("tools") or ()]
-    unique(own)
-    unique(extra)
-    specs = [_with_handler(spec) for spec in replace_tools(own, extra)]
+    return Offer(_allowed(tools, options.get("allowed_tools")), mode, engine.terminal_tool)
+
+
+def _tools(engine: EngineSpec, options: Options) -> dict[str, ToolSpec]:
+    """All tools of the run by name, with handlers that can be called."""
+    specs = [_with_handler(spec) for spec in replace_tools(specs_from(engine.tools), specs_from(options.get("tools")))]
     for spec in specs:
         lint(spec.schema, field=f"tools.{spec.name}.schema")
-    return Offer({spec.name: spec for spec in specs}, mode, engine.terminal_tool)
+    return {spec.name: spec for spec in specs}
+
+
+def _allowed(tools: dict[str, ToolSpec], names: Sequence[str] | None) -> dict[str, ToolSpec]:
+    """The tools that the allow-list leaves (R09)."""
+    if names is None:
+        return tools
+    if isinstance(names, str):
+        raise InvalidInputError("allowed_tools: text given; a list of names is needed.", field="allowed_tools")
+    if unknown := [name for name in names if name not in tools]:
+        raise InvalidInputError(f"allowed_tools: there is no tool {unknown[0]!r} here.", field="allowed_tools")
+    return {name: spec for name, spec in tools.items() if name in names}
 
 
 def _with_handler(spec: ToolSpec) -> ToolSpec:

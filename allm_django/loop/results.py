@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from allm_django.core import events
-from allm_django.core.history import messages_from_json
+from allm_django.core.history import messages_from_json, recipe_of
 from allm_django.core.states import HaltedReason
 from allm_django.core.streaks import Used
 from allm_django.core.types import JSON, JSONObject, Message, ToolCall, Usage
+from allm_django.loop.steps import closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Fold:
     """Folds events into a ChatResult: ``add`` each, then ``result``."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self.messages = list(messages)
+        self.messages = closed(messages)
         self.steps: list[StepResult] = []
         self.pending: list[ToolCall] = []
         self.questions: list[JSONObject] = []
@@ -102,7 +103,7 @@ class Fold:
     def result(self) -> ChatResult:
         """The result of all that was added."""
         asked = [call.id for step in self.steps for call in step.tool_calls]
-        self.questions.sort(key=lambda question: asked.index(question["id"]))
+        self.questions.sort(key=lambda question: asked.index(recipe_of(question["id"]) or question["id"]))
         first = self.questions[0] if self.questions else None
         return ChatResult(
             tuple(self.messages),

@@ -514,6 +514,11 @@ class Migration(migrations.Migration):
             name="ToolCall",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("label", models.CharField(blank=True, max_length=200, verbose_name="label")),
+                (
+                    "plan_shape",
+                    models.CharField(blank=True, editable=False, max_length=64, verbose_name="plan's shape"),
+                ),
                 ("position", models.PositiveIntegerField(verbose_name="position")),
                 ("call_id", models.CharField(max_length=128, verbose_name="call id")),
                 ("provider_id", models.CharField(blank=True, max_length=255, verbose_name="provider's id")),

@@ -25,8 +25,9 @@ class ToolCall(models.Model):
     """One call as the model made it, and what became of it (H01, R11).
 
     ``asked_arguments`` is what the model wanted, ``arguments`` what will run; ``raw_arguments`` the model's own
-    text. ``version`` grows whenever what a person would see changes. ``content`` is the model's copy of the
-    result, ``result`` the whole value.
+    text. A recipe's steps have it as ``parent``, and a ``label``; ``plan_shape`` is its plan's hash (R07).
+    ``version`` grows whenever what a person would see changes. ``content`` is the model's copy of the result,
+    ``result`` the whole value.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -36,6 +37,8 @@ class ToolCall(models.Model):
     run = models.ForeignKey(Run, models.CASCADE, related_name="calls", verbose_name=_("run"))
     message = models.ForeignKey(Message, models.CASCADE, related_name="calls", verbose_name=_("message"))
     parent = models.ForeignKey("self", models.CASCADE, null=True, related_name="steps", verbose_name=_("parent"))
+    label = models.CharField(_("label"), max_length=200, blank=True)
+    plan_shape = models.CharField(_("plan's shape"), max_length=64, blank=True, editable=False)
     position = models.PositiveIntegerField(_("position"))
     call_id = models.CharField(_("call id"), max_length=128)
     provider_id = models.CharField(_("provider's id"), max_length=255, blank=True)

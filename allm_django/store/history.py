@@ -73,7 +73,8 @@ def _read_on(session_id: UUID, read: _Read) -> None:
 
 
 def _take(read: _Read, message: Message, calls: Sequence[ToolCall]) -> bool:
-    """Add a message that is final; False for one that is not yet."""
+    """Add a message that is final; False for one that is not yet. Recipes' steps are no matter of the model's (R07)."""
+    calls = [call for call in calls if call.parent_id is None]
     if message.streaming or any(call.state != CallState.SETTLED for call in calls):
         return False
     read.position = message.position

@@ -7,16 +7,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from allm_django.core.decide import HaltRun, Snapshot
+from allm_django.core.plans import Delegation
 from allm_django.core.settle import Settlement
 from allm_django.core.types import Message as Neutral
 from allm_django.core.types import ModelRequest, ToolCall
 from allm_django.errors import AllmError
 from allm_django.loop.calling import late_record
-from allm_django.loop.journal import StartedCall, Step
+from allm_django.loop.journal import RecipeProgress, StartedCall, Step
 from allm_django.models import Message, Session
 from allm_django.models import ToolCall as CallRow
 from allm_django.providers.base import Delta, Finished, TextDelta
-from allm_django.store import formatting, turns
+from allm_django.store import formatting, recipes, turns
 from allm_django.store.history import load_history
 from allm_django.store.known import Known
 from allm_django.store.offers import StoredOffer, handler_of
@@ -128,13 +129,17 @@ class DatabaseJournal:
 
     async def start_call(self, call_id: str) -> StartedCall | None:
         """Commit that a ready call starts now, or None if it may not any more."""
-        row, snapshot = await self._run(turns.start_call, self.lease, self._known, call_id, self._refuse)
-        self._take(snapshot)
-        if row is None:
+        begun: turns.Started = await self._run(turns.start_call, self.lease, self._known, call_id, self._refuse)
+        self._take(begun.snapshot)
+        if begun.call is None:
             return None
-        self._rows[call_id] = row
+        self._rows[call_id] = begun.call
         session = await self._owner_session()
-        return self._started(row, session)
+        return self._started(begun.call, session, begun.recipe)
+
+    async def add_steps(self, call_id: str, delegation: Delegation) -> None:
+        """Record a recipe's next calls, each with its verdict."""
+        self._take(await self._run(recipes.add_steps, self.lease, self._known, call_id, delegation))
 
     async def finish_call(self, call_id: str, settlement: Settlement) -> None:
         """Record how a started call ended."""
@@ -178,7 +183,7 @@ class DatabaseJournal:
         assert self._session is not None
         return self._session
 
-    def _started(self, row: CallRow, session: Session) -> StartedCall:
+    def _started(self, row: CallRow, session: Session, recipe: RecipeProgress | None) -> StartedCall:
         assert row.tool_version is not None
         spec = row.tool_version.spec
         run = session.active_run
@@ -194,8 +199,8 @@ class DatabaseJournal:
             idempotency_key=row.idempotency_key,
             report=lambda fraction, text: self._live.progress(self.lease, row, fraction, text),
         )
-        handler = handler_of(row.tool_version)
-        return StartedCall(call, handler, context, spec.timeout, spec.idempotent, spec.sensitive)
+        handler, step = handler_of(row.tool_version), row.parent_id is not None
+        return StartedCall(call, handler, context, spec.timeout, spec.idempotent, spec.sensitive, recipe, step)
 
 
 def _session_with_owner(lease: Lease) -> Session:

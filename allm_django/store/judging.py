@@ -12,7 +12,7 @@ from allm_django.core.states import CallState
 from allm_django.models import Message, Tool, ToolCall
 from allm_django.providers.base import RawCall
 from allm_django.signals import call_settled
-from allm_django.store.drift import drift
+from allm_django.store.drift import drift, gone
 from allm_django.store.offers import StoredOffer
 from allm_django.store.writing import Writing, alias
 
@@ -50,11 +50,12 @@ def _new_call(tx: Writing, message: Message, offer: StoredOffer, place: int, giv
         effect=verdict.effect,
         created_at=tx.now,
     )
-    _give_verdict(tx, call, verdict)
+    give_verdict(tx, call, verdict)
     return call
 
 
-def _give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
+def give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
+    """Put a verdict's result on a new call, or the time when its question expires."""
     result = verdict.result
     if result is not None:
         call.result, call.content, call.finished_at = result.value, result.content, tx.now
@@ -67,8 +68,18 @@ def _give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
 
 def stale(call: ToolCall) -> str:
     """Why a ready call may not run any more, or ``""``. The session's lock does not hold the tool: read it now."""
+    _read_tool(call)
+    changed = drift(call)
+    return f"{changed} {NOT_AGAIN if call.attempt else 'The call was not run.'}" if changed else ""
+
+
+def lost(call: ToolCall) -> str:
+    """Why a recipe may not go on, or ``""``: its tool is gone. One that only changed goes on; its plan is checked."""
+    _read_tool(call)
+    return gone(call)
+
+
+def _read_tool(call: ToolCall) -> None:
     version = call.tool_version
     if version is not None and version.tool_id is not None:
         version.tool = Tool.objects.using(alias()).filter(pk=version.tool_id).first()
-    changed = drift(call)
-    return f"{changed} {NOT_AGAIN if call.attempt else 'The call was not run.'}" if changed else ""

@@ -45,7 +45,7 @@ class Working:
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The calls of the thread's last complete message, in order."""
+        """The calls of the thread's last complete message, in order, and then the steps of its recipes."""
         if self.known_calls is None:
             self.known_calls = read_turn_calls(self.tx.session.id)
         return self.known_calls
@@ -72,8 +72,8 @@ def working(lease: Lease, known: Known) -> Iterator[Working]:
 
 
 def read_turn_calls(session_id: UUID) -> list[ToolCall]:
-    """The calls of the thread's last complete message, in order, from the rows."""
+    """The calls of the thread's last complete message, in order, and then the steps of its recipes; from the rows."""
     using = alias()
     last = Message.objects.using(using).filter(session=session_id, complete=True).order_by("-position").values("pk")[:1]
     rows = ToolCall.objects.using(using).select_related("tool_version")
-    return list(rows.filter(message__in=last, parent=None).order_by("position"))
+    return sorted(rows.filter(message__in=last).order_by("position"), key=lambda call: call.parent_id is not None)

@@ -54,6 +54,16 @@ def offer_for(session: Session, settings: JSONObject, seen: dict[int | None, Too
     return StoredOffer(Offer(specs, mode, settings.get("terminal_tool") or None), versions)
 
 
+def usable_version(name: str) -> ToolVersion | None:
+    """The version by which a recipe's step is judged: any enabled tool, offered to the model or not (R07)."""
+    tool = Tool.objects.using(alias()).filter(name=name, enabled=True).first()
+    if tool is None or (tool.handler and not health_of(tool).offerable):
+        return None
+    version = current_version(tool)
+    version.tool = tool
+    return version if _spec(version) else None
+
+
 def handler_of(version: ToolVersion) -> BoundHandler | None:
     """The registered handler of a version; None if it names none, or one that code did not register."""
     definition = registry.get(version.data["handler"]) if version.data["handler"] else None

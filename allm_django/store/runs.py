@@ -7,7 +7,7 @@ from typing import Any
 
 from allm_django import logs
 from allm_django.core.kinds import EventKind
-from allm_django.core.settle import NOT_AGAIN, settle_closed
+from allm_django.core.settle import NOT_AGAIN, settle_closed, settle_delegated
 from allm_django.core.states import CallState, HaltedReason, Outcome, RunState, check_run_transition
 from allm_django.loop.about import About
 from allm_django.loop.telemetry import trace_of
@@ -65,10 +65,15 @@ def append_message(tx: Writing, role: Message.Role, **fields: Any) -> Message:
 
 
 def close_open_calls(tx: Writing, outcome: Outcome, words: str = "") -> list[ToolCall]:
-    """Give every call that has not started its synthetic result (S06); ``words``: what the model is told of it."""
-    states = (CallState.READY, CallState.PENDING, CallState.ASKING)
+    """Give every call that has not started, and every recipe, its synthetic result (S06); ``words``: what the model
+    is told of it.
+    """
+    states = (CallState.READY, CallState.PENDING, CallState.ASKING, CallState.DELEGATED)
     closed = list(open_calls(tx, states))
     for call in closed:
+        if call.state == CallState.DELEGATED:
+            apply(tx, call, settle_delegated(call.call_id, outcome))
+            continue
         why = NOT_AGAIN if call.attempt and call.state == CallState.READY else words
         apply(tx, call, settle_closed(call.call_id, outcome, why))
     if closed:

@@ -105,6 +105,7 @@ def call_shape(call: ToolCall, *, masked: bool = True) -> JSONObject:
         "run": str(call.run_id),
         "message": str(call.message_id),
         "parent": call.parent_id and str(call.parent_id),
+        "label": call.label,
         "position": call.position,
         "call_id": call.call_id,
         "name": call.name,

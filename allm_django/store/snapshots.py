@@ -21,6 +21,7 @@ def snapshot_now(work: Working, known: Known) -> Snapshot:
 
 def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: Known) -> Snapshot:
     """The snapshot that a run and the calls of its last message amount to."""
+    ids = {call.pk: call.call_id for call in calls}
     answered, blanks = (False, 0) if calls else _ending(run)
     mine = [call for call in calls if call.run_id == run.id]
     if known.past is None:
@@ -28,7 +29,12 @@ def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: 
     return Snapshot(
         limits=_limits(run),
         calls=tuple(
-            CallView(call.call_id, CallState(call.state), call.effect if call.run_id == run.id else "")
+            CallView(
+                call.call_id,
+                CallState(call.state),
+                call.effect if call.run_id == run.id else "",
+                ids.get(call.parent_id, "") if call.parent_id else "",
+            )
             for call in calls
         ),
         turns=run.turns,
@@ -42,7 +48,7 @@ def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: 
         usage=Usage.from_json(run.usage),
         seconds=seconds_at(run, clock.now()),
         output=output_of(run.settings.get("response_schema"), run.output),
-        streaks=known.past.after(facts_of(mine)),
+        streaks=known.past.after(facts_of(call for call in mine if not call.parent_id)),
     )
 
 

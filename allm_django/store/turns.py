@@ -13,10 +13,11 @@ from allm_django.core.history import NUDGE
 from allm_django.core.kinds import EventKind
 from allm_django.core.output import output_of
 from allm_django.core.settle import NO_ENGINE, Settlement, settle_closed
-from allm_django.core.states import CallState, HaltedReason, Outcome
+from allm_django.core.states import CALL_TRANSITIONS, CallState, HaltedReason, Outcome
 from allm_django.core.types import JSONObject, ModelRequest, Usage
 from allm_django.core.types import Message as Neutral
 from allm_django.errors import AllmError, InvalidInputError, LeaseLostError
+from allm_django.loop.journal import RecipeProgress
 from allm_django.models import Message, MessageChunk, Run, ToolCall
 from allm_django.providers.base import Finished
 from allm_django.store.calls import apply
@@ -24,18 +25,21 @@ from allm_django.store.judging import new_calls, stale
 from allm_django.store.known import Known, read_turn_calls, working
 from allm_django.store.leases import break_off, mend_calls, mend_messages
 from allm_django.store.offers import StoredOffer, offer_for
+from allm_django.store.recipes import go_on, plans, progress_of
 from allm_django.store.runs import append_message, close_open_calls, halt_run
 from allm_django.store.snapshots import snapshot_now, snapshot_of
 from allm_django.store.streaks import facts_of
-from allm_django.store.writing import Lease, alias, writing
+from allm_django.store.writing import Lease, Writing, alias, writing
 
 CANCELLED_TEXT = "Stopped."
 COMPLETED = ("text", "thinking", "complete", "completed_at", "finish_reason", "dump", "usage")  # of a message
+ENDINGS = {key for key in CALL_TRANSITIONS if key[0] in (CallState.EXECUTING, CallState.DELEGATED)}
 SETTLED_KINDS = {Outcome.SUCCEEDED: EventKind.CALL_SUCCEEDED, Outcome.FAILED: EventKind.CALL_FAILED}
 STATE_KINDS = {
     CallState.ASKING: EventKind.CALL_ASKED,
     CallState.UNKNOWN: EventKind.CALL_UNKNOWN,
     CallState.READY: EventKind.CALL_RETRIED,
+    CallState.EXECUTING: EventKind.CALL_STARTED,
 }
 
 
@@ -66,7 +70,9 @@ def begin_step(lease: Lease, known: Known, nudge: bool) -> Begun:
         history = work.history(known.answer)
         offer = offer_for(tx.session, run.settings, known.versions)
         if known.past is not None:
-            known.past = known.past.after(facts_of(call for call in work.calls if call.run_id == run.id))
+            known.past = known.past.after(
+                facts_of(call for call in work.calls if call.run_id == run.id and not call.parent_id)
+            )
         run.turns += 1
         choice = _tool_choice(run, offer)
         message = append_message(tx, Message.Role.ASSISTANT, complete=False, model=run.settings["model"])
@@ -130,22 +136,41 @@ def break_message(
         return snapshot_now(work, known)
 
 
-def start_call(lease: Lease, known: Known, call_id: str, refuse: Any) -> tuple[ToolCall | None, Snapshot]:
-    """Commit that a ready call starts, or settle it if it may not any more (H04, H07; security rows 10 and 19)."""
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What became of a wish to start a call: the call, if it may run; of a recipe, how far it is."""
+
+    call: ToolCall | None
+    recipe: RecipeProgress | None
+    snapshot: Snapshot
+
+
+def start_call(lease: Lease, known: Known, call_id: str, refuse: Any) -> Started:
+    """Commit that a ready call starts, or settle it if it may not any more (H04, H07; security rows 10 and 19).
+    A recipe that is begun goes on from its steps (R07).
+    """
     with working(lease, known) as work:
         tx = work.tx
-        call = next((row for row in work.calls if row.call_id == call_id and row.state == CallState.READY), None)
-        started = None
+        call = next((row for row in work.calls if row.call_id == call_id), None)
+        may = False
         if call is not None and not tx.session.cancel_requested:
-            if why := stale(call) or refuse(call):
-                apply(tx, call, settle_closed(call.call_id, Outcome.UNAVAILABLE, why))
-                tx.tell(EventKind.CALL_CLOSED, calls=[call])
-            else:
-                call.started_at, call.worker, call.attempt = tx.now, lease.worker, call.attempt + 1
-                apply(tx, call, Settlement(CallState.EXECUTING))
-                tx.tell(EventKind.CALL_STARTED, calls=[call])
-                started = call
-        return started, snapshot_now(work, known)
+            if call.state == CallState.READY:
+                may = _start(tx, lease, call, stale(call) or refuse(call))
+            elif call.state == CallState.DELEGATED:
+                may = go_on(tx, call, work.calls)
+        recipe = progress_of(call, work.calls) if call is not None and may else None
+        return Started(call if may else None, recipe, snapshot_now(work, known))
+
+
+def _start(tx: Writing, lease: Lease, call: ToolCall, why_not: str) -> bool:
+    if why_not:
+        apply(tx, call, settle_closed(call.call_id, Outcome.UNAVAILABLE, why_not))
+        tx.tell(EventKind.CALL_CLOSED, calls=[call])
+        return False
+    call.started_at, call.worker, call.attempt = tx.now, lease.worker, call.attempt + 1
+    apply(tx, call, Settlement(CallState.DELEGATED if plans(call.tool_version) else CallState.EXECUTING))
+    tx.tell(EventKind.CALL_STARTED, calls=[call])
+    return True
 
 
 def finish_call(lease: Lease, known: Known, call_id: str, settlement: Settlement) -> Snapshot:
@@ -153,7 +178,7 @@ def finish_call(lease: Lease, known: Known, call_id: str, settlement: Settlement
     with working(lease, known) as work:
         tx = work.tx
         call = next(row for row in work.calls if row.call_id == call_id)
-        if call.state == CallState.EXECUTING:
+        if (CallState(call.state), settlement.state) in ENDINGS:  # else it was closed meanwhile
             apply(tx, call, settlement)
             kind = SETTLED_KINDS.get(settlement.outcome) if settlement.outcome else STATE_KINDS[settlement.state]
             tx.tell(kind or EventKind.CALL_CLOSED, calls=[call])

@@ -22,10 +22,15 @@ _RULE = "a handler takes (arguments) or (arguments, ctx)"
 
 @dataclass(frozen=True, slots=True)
 class BoundHandler:
-    """A handler ready to be called: ``call(arguments, ctx)`` gives its result; if ``is_async``, an awaitable of it."""
+    """A handler ready to be called: ``call(arguments, ctx)`` gives its result; if ``is_async``, an awaitable of it.
+
+    ``plans``: a recipe, whose result is a Plan; ``direct`` does the work where it gives none (R06).
+    """
 
     call: Callable[[JSONObject, ToolContext], Any]
     is_async: bool
+    plans: bool = False
+    direct: BoundHandler | None = None
 
 
 def bind(handler: Any) -> BoundHandler:

@@ -67,6 +67,7 @@ class ToolDefinition:
             for name, parameter in inspect.signature(self.function).parameters.items()
         ]
         flags = [self.manual, self.manual_fixed, self.idempotent, sorted(self.sensitive), self.is_async]
+        flags += [True] if self.bound.plans else []
         text = json.dumps([self.schema, flags, parameters], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

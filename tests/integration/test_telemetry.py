@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import translation
 from opentelemetry import trace
 
 from allm_django import logs, runtime, sessions
@@ -175,3 +176,19 @@ def test_the_real_runner_drives_in_the_runs_trace_not_in_that_of_who_woke_it(run
     assert "    step" in tree
     assert "      execute_tool work" in tree
     assert tree[0] == "queue_run"
+
+
+def test_the_real_runner_works_in_nobodys_language(running: None, settings: Any) -> None:
+    seen: list[Any] = []
+
+    def work() -> str:
+        """Work."""
+        seen.append(translation.get_language())
+        return "done"
+
+    runtime.ensure_started()
+    with tool(work, manual=False):
+        with translation.override("de"):
+            session = session_of(ScriptedModel([call("work"), say("Done.")]))
+        until(lambda: session.runs.filter(halted_reason="completed").exists())
+    assert seen == [settings.LANGUAGE_CODE]

@@ -119,7 +119,7 @@ class Runner:
             if driver := self._drivers.get(session_id):
                 driver.journal.woken.set()
             return
-        # a context of its own: language, trace and ids of whoever woke it are not the run's
+        # a context of its own: the trace and ids of whoever woke it are not the run's
         task = self._loop.create_task(self._drive(session_id), name=f"allm-{session_id}", context=Context())
         self._drives[session_id] = task
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.utils import translation
 from opentelemetry import trace
 
 from allm_django import logs, runtime, sessions
@@ -23,6 +23,7 @@ from tests.tracing import Taken, traced
 pytestmark = pytest.mark.row("L19")
 
 CANARY = "canary-7431"
+OF_THE_REQUEST: ContextVar[str | None] = ContextVar("of_the_request", default=None)
 
 
 @pytest.fixture(autouse=True)
@@ -178,17 +179,18 @@ def test_the_real_runner_drives_in_the_runs_trace_not_in_that_of_who_woke_it(run
     assert tree[0] == "queue_run"
 
 
-def test_the_real_runner_works_in_nobodys_language(running: None, settings: Any) -> None:
+def test_what_a_request_keeps_in_context_variables_is_not_seen_by_the_run_it_wakes(running: None) -> None:
     seen: list[Any] = []
 
     def work() -> str:
         """Work."""
-        seen.append(translation.get_language())
+        seen.append(OF_THE_REQUEST.get())
         return "done"
 
     runtime.ensure_started()
     with tool(work, manual=False):
-        with translation.override("de"):
-            session = session_of(ScriptedModel([call("work"), say("Done.")]))
+        token = OF_THE_REQUEST.set("ann's")
+        session = session_of(ScriptedModel([call("work"), say("Done.")]))
+        OF_THE_REQUEST.reset(token)
         until(lambda: session.runs.filter(halted_reason="completed").exists())
-    assert seen == [settings.LANGUAGE_CODE]
+    assert seen == [None]

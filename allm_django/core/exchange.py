@@ -23,6 +23,7 @@ from allm_django.core.fields import (
     refused,
     schema,
     seconds,
+    step_id,
     text,
     whole,
 )
@@ -88,6 +89,7 @@ DECISION = {
 DECIDED = {"by": text(200), "verb": one_of(VERBS[1:]), "at": moment, "reason": text()}
 CALL: dict[str, Check] = {
     "call_id": call_id,
+    "label": text(200),
     "provider_id": text(255),
     "name": text(255),
     "tool": maybe(object_of(TOOL)),
@@ -107,11 +109,12 @@ CALL: dict[str, Check] = {
     "attempt": whole,
     "decided": maybe(object_of(DECIDED)),
     "decisions": list_of(object_of(DECISION)),
-    "steps": lambda value, where: list_of(object_of(CALL))(value, where),
+    "steps": lambda value, where: list_of(object_of(STEP))(value, where),
     "created_at": moment,
     "started_at": maybe(moment),
     "finished_at": maybe(moment),
 }
+STEP: dict[str, Check] = {**CALL, "call_id": step_id}
 MESSAGE = {
     "run": maybe(whole),
     "role": one_of(["system", "user", "assistant"]),

@@ -136,6 +136,14 @@ def call_id(value: Any, where: str) -> str:
     return value
 
 
+def step_id(value: Any, where: str) -> str:
+    """The id of a recipe's step: its call's, and its place."""
+    parent, slash, place = value.rpartition("/") if isinstance(value, str) else ("", "", "")
+    if not (slash and USABLE_ID.fullmatch(parent) and place.isascii() and place.isdigit() and len(place) < 5):
+        raise refused(where, "the id of the recipe's call, / and a number are needed.")
+    return f"{parent}/{place}"
+
+
 def maybe(check: Check) -> Check:
     """Null, or what ``check`` reads."""
     return lambda value, where: None if value is None else check(value, where)

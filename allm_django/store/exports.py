@@ -44,6 +44,7 @@ MESSAGE = (
 )
 CALL = (
     "call_id",
+    "label",
     "provider_id",
     "name",
     "why",

@@ -40,6 +40,7 @@ RUN = (
 MESSAGE = ("role", "text", "thinking", "complete", "broken", "model", "finish_reason", "dump", "usage", "completed_at")
 CALL = (
     "call_id",
+    "label",
     "provider_id",
     "name",
     "raw_arguments",

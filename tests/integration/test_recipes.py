@@ -271,3 +271,16 @@ def test_events_tell_of_steps_with_parent_and_label(desk: Desk, manual: None) ->
         [("", "delegated", False), ("price", "ready", True)],
         [("", "delegated", False), ("refund 1", "pending", True), ("refund 2", "pending", True)],
     ]
+
+
+@pytest.mark.row("S07")
+def test_a_recipe_with_its_steps_survives_export_and_import(desk: Desk, manual: None) -> None:
+    for step in desk.open():
+        sessions.approve(step, by=None)
+    desk.drive()
+    copy = sessions.import_(sessions.export(desk.session), user=desk.user, engine=desk.engine())
+    steps_of = [
+        (step.call_id, step.label, step.outcome) for step in copy.calls.exclude(parent=None).order_by("position")
+    ]
+    assert steps_of == [(step.call_id, step.label, step.outcome) for step in steps(desk)]
+    assert [message.tool_call_id for message in load_history(copy.id) if message.role == "tool"] == ["p"]

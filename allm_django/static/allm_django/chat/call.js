@@ -68,7 +68,7 @@ export class CallView {
     this.element.dataset.tone = tone;
     this.element.dataset.state = call.state;
     fill(state, icon(name), h("span", {}, word));
-    fill(title, visible(call.title || call.name));
+    fill(title, visible(titleOf(call)));
     fill(short, visible(shortened(call)));
     time.title = fullTime(call.finished_at ?? call.started_at ?? call.created_at);
     const from = call.started_at ?? null;
@@ -141,6 +141,12 @@ export class CallView {
       h("p", { class: "facts" }, timesOf(call).map((fact) => h("span", {}, visible(fact)))),
     );
   }
+}
+
+/** What a line is called: a recipe's step by its label, too. */
+function titleOf(call) {
+  const title = call.title || call.name;
+  return call.label && call.label !== call.name ? `${call.label} · ${title}` : title;
 }
 
 /** The short arguments on a line: the headline after the title, or the arguments in brief. */

@@ -220,7 +220,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 QUICK = settings(
-    max_examples=12, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=10, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
 
 

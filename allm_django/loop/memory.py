@@ -21,7 +21,17 @@ from allm_django.core.policy import NOT_RUNNABLE, Offer, Verdict, judge, judge_s
 from allm_django.core.settle import Settlement, settle_closed, settle_delegated
 from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.streaks import CallFact, Streaks, Used, call_key
-from allm_django.core.types import JSON, JSONObject, Limits, Message, ModelRequest, ToolCall, ToolResult, ToolSpec
+from allm_django.core.types import (
+    JSON,
+    JSONObject,
+    Limits,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from allm_django.errors import AllmError, HistoryError
 from allm_django.loop.journal import RecipeProgress, StartedCall, Step
 from allm_django.loop.steps import OpenTurn, is_recipe, open_turn, past_step, step_id, step_message, step_spec
@@ -197,6 +207,8 @@ class MemoryJournal:
         message = Message("assistant", text, complete=False, thinking=thinking)
         if text:
             self._messages.append(message)
+        if text or thinking:
+            self._usage += Usage()  # what it cost is unknown
         self._last, self._calls = None, {}
         if failed and error is not None:
             self._error = {"code": error.code, "message": error.message}

@@ -76,7 +76,7 @@ class Fold:
         self.steps: list[StepResult] = []
         self.pending: list[ToolCall] = []
         self.questions: list[JSONObject] = []
-        self.formatting: tuple[Usage, ...] = ()
+        self.unplaced: tuple[Usage, ...] = ()  # of answers that are no steps
         self.halt: events.RunHalted | None = None
 
     def add(self, event: events.StreamEvent) -> None:
@@ -85,12 +85,13 @@ class Fold:
             case events.MessageBroken():
                 if event.message.content or event.message.thinking:
                     self.messages.append(event.message)
+                    self.unplaced += (Usage(),)
             case events.StepCompleted():
                 self.messages += [event.message, *event.results]
                 usage = event.message.usage or Usage()
                 self.steps.append(StepResult(tuple(self.messages), event.message, event.results, usage=usage))
             case events.AnswerFormatted():
-                self.formatting += (event.usage,)
+                self.unplaced += (event.usage,)
             case events.CallPending():
                 self.pending.append(event.call)
             case events.CallAsked():
@@ -110,7 +111,7 @@ class Fold:
             self.steps[-1].text if self.steps else "",
             self.halt.reason if self.halt else "",
             tuple(self.steps),
-            sum((*(step.usage for step in self.steps), *self.formatting), Usage()),
+            sum((*(step.usage for step in self.steps), *self.unplaced), Usage()),
             first["text"] if first else None,
             first["id"] if first else None,
             self._metadata(),

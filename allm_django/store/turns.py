@@ -132,6 +132,9 @@ def break_message(
         break_off(message, error.message if error else CANCELLED_TEXT, to_text(text), to_text(thinking))
         if failed and error is not None:
             run.error = error_record(error)
+        if text or thinking:  # what it cost is unknown
+            run.usage = (Usage.from_json(run.usage) + Usage()).as_json()
+            tx.session.usage = (Usage.from_json(tx.session.usage) + Usage()).as_json()
         tx.tell(EventKind.MESSAGE_BROKEN, messages=[(message, ())])
         return snapshot_now(work, known)
 

@@ -18,7 +18,7 @@ from allm_django.providers.scripted import usage
 from allm_django.store import clock
 from allm_django.store.engines import save_engine
 from allm_django.store.leases import claim_run
-from allm_django.testing import call, raw_call, say
+from allm_django.testing import call, cut, raw_call, say
 from tests.integration.desk import COUNT, Desk
 
 pytestmark = pytest.mark.django_db
@@ -186,3 +186,12 @@ def test_the_terminal_tool_ends_a_stored_run_undispatched(desk: Desk) -> None:
     desk.run(call("finish", {"n": "x"}), call("finish", {"n": 7}), terminal_tool="finish")
     assert (desk.reason, desk.session.status, desk.ran) == ("terminal_tool", "completed", [])
     assert (desk.calls()[-1].outcome, desk.calls()[-1].result) == ("succeeded", {"n": 7})
+
+
+@pytest.mark.row("L09")
+def test_what_an_answer_that_broke_off_cost_is_unknown(desk: Desk) -> None:
+    desk.noted()
+    desk.run([usage(input_tokens=10), call("work")], cut("Half an ans"))
+    assert desk.last_run.usage["input_tokens"] == 10
+    assert "input_tokens" in desk.last_run.usage["partial"]
+    assert desk.session.usage == desk.last_run.usage

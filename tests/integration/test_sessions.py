@@ -206,6 +206,18 @@ def give_up(made: allm.ToolCall, error: Any) -> Any:
     return allm.Halt("gave_up")
 
 
+soothed: list[str] = []
+
+
+def soothe(made: allm.ToolCall, error: Any) -> str:
+    soothed.append(made.name)
+    return "all is well"
+
+
+def stumble(made: allm.ToolCall, error: Any) -> Any:
+    raise ZeroDivisionError
+
+
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions under keys, as code would register them."""
@@ -213,7 +225,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
         "halt_when": (seen_two, broken),
         "encoder": (angle,),
         "executor": (outside,),
-        "on_tool_error": (give_up,),
+        "on_tool_error": (give_up, soothe, stumble),
     }
     known = {(kind, function.__name__): function for kind, group in functions.items() for function in group}
     monkeypatch.setattr(registry, "_functions", {**registry._functions, **known})
@@ -233,6 +245,24 @@ def test_a_registered_policy_decides_what_becomes_of_an_error(desk: Desk) -> Non
     desk.noted(result=lambda arguments: allm.ToolError("no"))
     desk.run(call("work"), say("never"), on_tool_error="give_up")
     assert (desk.reason, desk.session.status) == ("gave_up", "completed")
+
+
+@pytest.mark.row("T19")
+@pytest.mark.usefixtures("named")
+def test_a_registered_policy_may_replace_the_error_and_is_asked_once(desk: Desk) -> None:
+    soothed.clear()
+    desk.noted(result=lambda arguments: allm.ToolError("no"))
+    desk.run(call("work"), say("Done."), on_tool_error="soothe")
+    assert (desk.reason, desk.told(), soothed) == ("completed", ["all is well"], ["work"])
+
+
+@pytest.mark.row("T19")
+@pytest.mark.usefixtures("named")
+def test_a_registered_policy_that_fails_halts_the_run_with_the_tools_error(desk: Desk) -> None:
+    desk.noted(result=lambda arguments: allm.ToolError("no"))
+    desk.run(call("work"), say("never"), on_tool_error="stumble")
+    assert (desk.reason, desk.session.status) == ("tool_error", "error")
+    assert "on_tool_error raised ZeroDivisionError" in desk.call().error["detail"]
 
 
 @pytest.mark.row("L02", "L07")

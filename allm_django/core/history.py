@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from allm_django.core.encode import to_json, to_text
@@ -44,6 +44,12 @@ def rejection(call_id: str, reason: str = "") -> Message:
 def is_rejection(message: Message) -> bool:
     """Whether a tool message tells of a rejection by a person."""
     return message.is_error and message.content.startswith('{"error":"rejected"')
+
+
+def decisions_in(messages: Sequence[Message], pending: Sequence[str]) -> Iterator[bool]:
+    """Of the calls that waited, in order: whether a person rejected each, as its result tells."""
+    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
+    yield from (is_rejection(results[call_id]) for call_id in pending if call_id in results)
 
 
 def message_to_json(message: Message) -> JSONObject:

@@ -13,7 +13,7 @@ from allm_django.core import events
 from allm_django.core.compact import shown
 from allm_django.core.decide import TERMINAL_EFFECT, CallView, HaltRun, Snapshot
 from allm_django.core.encode import to_text
-from allm_django.core.history import NUDGE, in_request_order, is_rejection
+from allm_django.core.history import NUDGE, decisions_in, in_request_order
 from allm_django.core.ids import usable_ids
 from allm_django.core.output import Output, formatting
 from allm_django.core.plans import Delegation, PastStep
@@ -21,17 +21,8 @@ from allm_django.core.policy import NOT_RUNNABLE, Offer, Verdict, judge, judge_s
 from allm_django.core.settle import Settlement, settle_closed, settle_delegated
 from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.streaks import CallFact, Streaks, Used, call_key
-from allm_django.core.types import (
-    JSON,
-    JSONObject,
-    Limits,
-    Message,
-    ModelRequest,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    Usage,
-)
+from allm_django.core.types import JSON, JSONObject, Limits, Message, ModelRequest, ToolCall, ToolResult, ToolSpec
+from allm_django.core.usage import Usage
 from allm_django.errors import AllmError, HistoryError
 from allm_django.loop.journal import RecipeProgress, StartedCall, Step
 from allm_django.loop.steps import OpenTurn, is_recipe, open_turn, past_step, step_id, step_message, step_spec
@@ -390,12 +381,6 @@ class MemoryJournal:
 
     def _tell(self, event: events.StreamEvent) -> None:
         self.events.put_nowait(event)
-
-
-def decisions_in(messages: Sequence[Message], pending: Sequence[str]) -> Iterator[bool]:
-    """Of the calls that waited, in order: whether a person rejected each, as its result tells."""
-    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
-    yield from (is_rejection(results[call_id]) for call_id in pending if call_id in results)
 
 
 def _fact(entry: _Call) -> CallFact:

@@ -10,7 +10,14 @@ import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 import allm_django as allm
 from allm_django import sessions
@@ -82,6 +89,12 @@ class Life(RuleBasedStateMachine):
         self.desk.tool(lambda arguments: allm.AskUser("Which one?"), "ask")
         self.desk.tool(lambda arguments: allm.Halt("enough"), "halt")
         self.desk.tool(broken, "broken")
+
+    @initialize(calls=st.lists(CALLS, max_size=3))
+    def begin(self, calls: list[Any]) -> None:
+        """A life begins with a call that waits, and with others."""
+        self.send("Go.")
+        self.work([[call("refund", {"n": 1}), *calls]])
 
     # -- what people do ------------------------------------------------------------------------------------------------
 

@@ -122,6 +122,7 @@ DECISIONS = st.fixed_dictionaries(
 DECIDED = st.fixed_dictionaries({"by": WHO, "verb": st.just("approve"), "at": TIMES, "reason": TEXT})
 CALLS = st.fixed_dictionaries(
     {
+        "label": TEXT,
         "provider_id": TEXT,
         "name": TEXT,
         "tool": st.none() | TOOLS,

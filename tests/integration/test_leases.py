@@ -171,7 +171,7 @@ class TestWithoutAWorker:
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
             turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
-            started, _ = turns.start_call(lease, known, "c1", lambda _: "")
+            started = turns.start_call(lease, known, "c1", lambda _: "").call
             assert started is not None
             run_out(session)
             claimed(session)
@@ -190,9 +190,9 @@ class TestWithoutAWorker:
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
             turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
-            assert turns.start_call(lease, known, "c1", lambda _: "")[0] is None
+            assert turns.start_call(lease, known, "c1", lambda _: "").call is None
             sessions.approve(session.calls.get(), by=None)
-            assert turns.start_call(lease, known, "c1", lambda _: "")[0] is not None
+            assert turns.start_call(lease, known, "c1", lambda _: "").call is not None
 
     def test_nothing_is_known_after_a_transaction_that_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def act() -> str:
@@ -209,7 +209,7 @@ class TestWithoutAWorker:
                 patch.setattr("allm_django.store.writing.Event", broken)
                 with pytest.raises(ZeroDivisionError):
                     turns.start_call(lease, known, "c1", lambda _: "")
-            started, _ = turns.start_call(lease, known, "c1", lambda _: "")
+            started = turns.start_call(lease, known, "c1", lambda _: "").call
             assert started is not None
             assert started.attempt == 1
 

@@ -50,6 +50,11 @@ ANSWERS = st.one_of(
     st.lists(CALLS, min_size=1, max_size=2).map(lambda calls: [say("I will."), *calls]),
 )
 SCRIPTS = st.lists(ANSWERS, max_size=3)
+POINTS = [
+    f"{place}:{side}"
+    for place in ("begin_step", "provider", "complete_message", "start_call", "handler", "finish_call", "halt")
+    for side in ("before", "after")
+] + ["commit:before"]
 VERBS = st.sampled_from(["approve", "edit", "answer", "reject", "retry", "reask"])
 
 
@@ -157,22 +162,30 @@ class Life(RuleBasedStateMachine):
         """A worker drives the session to its next halt."""
         self.session = drive(self.session, ScriptedModel([*script, *[say("Done.")] * 3]))
 
-    @rule(script=SCRIPTS, passes=st.integers(0, 30))
-    def die(self, script: list[Any], passes: int) -> None:
-        """A worker dies at some point of its work; after a while its lease has run out."""
+    @rule(
+        calls=st.lists(CALLS, max_size=2),
+        point=st.sampled_from(POINTS),
+        passes=st.integers(0, 1),
+        taken_over=st.booleans(),
+    )
+    def die(self, calls: list[Any], point: str, passes: int, taken_over: bool) -> None:
+        """A worker dies at some point of its work; after a while its lease has run out, and another takes over."""
+        self.send("And?")
         left = iter(range(passes))
 
         def crash(name: str) -> None:
-            if next(left, None) is None:
+            if name == point and next(left, None) is None:
                 points.hook = None
                 raise Crash
 
         points.hook = crash
-        with suppress(Crash), transaction.atomic():
-            drive(self.session, ScriptedModel([*script, *[say("Done.")] * 3]))
+        with suppress(Crash):
+            drive(self.session, ScriptedModel([[call("work", {"n": 1}), *calls], *[say("Done.")] * 3]))
         points.hook = None
         let_go(self.session)
         forget_history(self.session.pk)
+        if taken_over:
+            self.work([])
 
     @rule()
     def move(self) -> None:

@@ -5,7 +5,7 @@ In production the hook is None and a point costs one comparison.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -21,7 +21,12 @@ def point(name: str) -> None:
 
 async def at(name: str, work: Awaitable[T]) -> T:
     """Await ``work`` between its two points."""
-    point(f"{name}:before")
+    try:
+        point(f"{name}:before")
+    except BaseException:
+        if isinstance(work, Coroutine):
+            work.close()  # it will never be awaited, and need not say so
+        raise
     result = await work
     point(f"{name}:after")
     return result

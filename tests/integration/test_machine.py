@@ -241,10 +241,6 @@ class Life(RuleBasedStateMachine):
 
 
 # Whoever dies before a piece of work leaves it unawaited.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
 QUICK = settings(
     max_examples=10, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )

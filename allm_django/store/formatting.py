@@ -5,14 +5,15 @@ from __future__ import annotations
 from allm_django.core.decide import Snapshot
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.kinds import EventKind
-from allm_django.core.output import Output, formatting, output_of
-from allm_django.core.types import ModelRequest, Usage
+from allm_django.core.output import Output, formatting
+from allm_django.core.types import ModelRequest
 from allm_django.errors import AllmError, StateError
 from allm_django.models import Run
 from allm_django.providers.base import Finished
 from allm_django.store.known import Known, working
 from allm_django.store.offers import offer_for
-from allm_django.store.snapshots import snapshot_now
+from allm_django.store.runs import add_usage
+from allm_django.store.snapshots import output_so_far, snapshot_now
 from allm_django.store.turns import error_record
 from allm_django.store.writing import Lease
 
@@ -35,20 +36,19 @@ def begin_output(lease: Lease, known: Known) -> tuple[ModelRequest, bool]:
 def take_output(lease: Lease, known: Known, finished: Finished | None, error: AllmError | None) -> Snapshot:
     """Record a try, or the error that ended it."""
     with working(lease, known) as work:
-        run, session = work.run, work.tx.session
+        run = work.run
         if error is not None:
             run.error = error_record(error)
         elif finished is not None:
             run.output = to_json(wanted(run).after(to_text(finished.text)).as_json())
-            run.usage = (Usage.from_json(run.usage) + finished.usage).as_json()
-            session.usage = (Usage.from_json(session.usage) + finished.usage).as_json()
+            add_usage(run, work.tx.session, finished.usage)
             work.tx.tell(EventKind.ANSWER_FORMATTED, session=True)
         return snapshot_now(work, known)
 
 
 def wanted(run: Run) -> Output:
     """The structured answer as far as it has come. Raises StateError for a run that is to have none."""
-    output = output_of(run.settings.get("response_schema"), run.output)
+    output = output_so_far(run)
     if output is None:
         raise StateError("This run has no response schema.", state=run.state)
     return output

@@ -9,9 +9,10 @@ from allm_django import logs
 from allm_django.core.kinds import EventKind
 from allm_django.core.settle import NOT_AGAIN, settle_closed, settle_delegated
 from allm_django.core.states import CallState, HaltedReason, Outcome, RunState, check_run_transition
+from allm_django.core.types import Usage
 from allm_django.loop.about import About
 from allm_django.loop.telemetry import trace_of
-from allm_django.models import Engine, Message, Run, ToolCall
+from allm_django.models import Engine, Message, Run, Session, ToolCall
 from allm_django.store.calls import apply, open_calls
 from allm_django.store.engines import frozen_settings
 from allm_django.store.streaks import stop_clock
@@ -31,6 +32,12 @@ def queue_run(tx: Writing, engine: Engine, kind: Run.Kind = Run.Kind.CHAT) -> Ru
     tx.tell(EventKind.RUN_QUEUED, session=True)
     tx.wake_after = True
     return run
+
+
+def add_usage(run: Run, session: Session, used: Usage) -> None:
+    """Count what an answer used for its run and session (L09)."""
+    run.usage = (Usage.from_json(run.usage) + used).as_json()
+    session.usage = (Usage.from_json(session.usage) + used).as_json()
 
 
 def _request_id() -> str:

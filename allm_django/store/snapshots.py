@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allm_django.conf import default_limits
 from allm_django.core.decide import CallView, Snapshot
-from allm_django.core.output import output_of
+from allm_django.core.output import Output, output_of
 from allm_django.core.states import CallState
 from allm_django.core.types import Limits, Usage
 from allm_django.models import Message, Run, Session, ToolCall
@@ -47,9 +47,14 @@ def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: 
         calls_used=run.calls_used,
         usage=Usage.from_json(run.usage),
         seconds=seconds_at(run, clock.now()),
-        output=output_of(run.settings.get("response_schema"), run.output),
+        output=output_so_far(run),
         streaks=known.past.after(facts_of(call for call in mine if not call.parent_id)),
     )
+
+
+def output_so_far(run: Run) -> Output | None:
+    """The run's structured answer as far as it has come, or None if it is to have none (L13)."""
+    return output_of(run.settings.get("response_schema"), run.output)
 
 
 def _ending(run: Run) -> tuple[bool, int]:

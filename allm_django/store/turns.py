@@ -11,7 +11,6 @@ from allm_django.core.decide import HaltRun, Snapshot, next_action
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.history import NUDGE
 from allm_django.core.kinds import EventKind
-from allm_django.core.output import output_of
 from allm_django.core.settle import NO_ENGINE, Settlement, settle_closed
 from allm_django.core.states import CALL_TRANSITIONS, CallState, HaltedReason, Outcome
 from allm_django.core.types import JSONObject, ModelRequest, Usage
@@ -26,8 +25,8 @@ from allm_django.store.known import Known, read_turn_calls, working
 from allm_django.store.leases import break_off, mend_calls, mend_messages
 from allm_django.store.offers import StoredOffer, offer_for
 from allm_django.store.recipes import go_on, plans, progress_of
-from allm_django.store.runs import append_message, close_open_calls, halt_run
-from allm_django.store.snapshots import snapshot_now, snapshot_of
+from allm_django.store.runs import add_usage, append_message, close_open_calls, halt_run
+from allm_django.store.snapshots import output_so_far, snapshot_now, snapshot_of
 from allm_django.store.streaks import facts_of
 from allm_django.store.writing import Lease, Writing, alias, writing
 
@@ -112,9 +111,8 @@ def complete_message(lease: Lease, known: Known, answer: Answer, offer: StoredOf
         calls = new_calls(tx, message, offer, finished.calls)
         work.known_calls, known.answer = calls, message
         ToolCall.objects.using(using).bulk_create(calls)
-        run.usage = (Usage.from_json(run.usage) + finished.usage).as_json()
+        add_usage(run, tx.session, finished.usage)
         run.calls_used += len(calls)
-        tx.session.usage = (Usage.from_json(tx.session.usage) + finished.usage).as_json()
         ids = [str(call.id) for call in calls]
         tx.tell(EventKind.MESSAGE_COMPLETED, messages=[(message, ids)], calls=calls, session=True)
         if pending := [call for call in calls if call.state == CallState.PENDING]:
@@ -133,8 +131,7 @@ def break_message(
         if failed and error is not None:
             run.error = error_record(error)
         if text or thinking:  # what it cost is unknown
-            run.usage = (Usage.from_json(run.usage) + Usage()).as_json()
-            tx.session.usage = (Usage.from_json(tx.session.usage) + Usage()).as_json()
+            add_usage(run, tx.session, Usage())
         tx.tell(EventKind.MESSAGE_BROKEN, messages=[(message, ())])
         return snapshot_now(work, known)
 
@@ -217,7 +214,7 @@ def halt(lease: Lease, known: Known, wanted: HaltRun) -> bool:
 
 
 def _last_error(run: Run, wanted: HaltRun) -> JSONObject:
-    output = output_of(run.settings.get("response_schema"), run.output)
+    output = output_so_far(run)
     if wanted.metadata.get("error") == "invalid_output" and output is not None:
         return output.error()
     return {"code": "blank_answers", "message": "The model gave empty answers only.", "detail": ""}

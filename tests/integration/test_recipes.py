@@ -9,12 +9,12 @@ import pytest
 import allm_django as allm
 from allm_django import sessions
 from allm_django.core.settle import CLOSED_HALFWAY
-from allm_django.loop import points
-from allm_django.models import Session, Tool, ToolCall
+from allm_django.models import Tool, ToolCall
 from allm_django.store.history import load_history
 from allm_django.store.tools import save_tool
 from allm_django.testing import ScriptedModel, call, registered, say
 from tests.integration.desk import ANY, Desk
+from tests.integration.standing import die_at, let_go
 
 pytestmark = pytest.mark.django_db
 
@@ -150,10 +150,6 @@ def test_a_manual_recipe_waits_before_any_step(desk: Desk) -> None:
     assert (desk.session.status, desk.ran) == ("completed", [{"n": 1}])
 
 
-class DiedError(RuntimeError):
-    """The process is gone."""
-
-
 @pytest.mark.row("R07")
 @pytest.mark.parametrize("passes", range(1, 12))
 def test_after_a_crash_before_any_commit_a_fresh_driver_goes_on_and_reruns_nothing_settled(
@@ -163,23 +159,10 @@ def test_after_a_crash_before_any_commit_a_fresh_driver_goes_on_and_reruns_nothi
     plan = allm.Plan(serial=[allm.Step("price", {"n": n}, f"s{n}") for n in (1, 2)], compose=got)
     planned(desk, plan)
     desk.start(call("plan", id="p"), say("Done."))
-    left = passes
-
-    def hook(name: str) -> None:
-        nonlocal left
-        left -= name == "commit:before"
-        if left == 0 and name == "commit:before":
-            raise DiedError
-
-    points.hook = hook
-    try:
-        with pytest.raises(DiedError):
-            desk.drive()
-    finally:
-        points.hook = None
+    die_at(desk, "commit:before", passes)
     settled = [step.arguments for step in steps(desk) if step.outcome]
     before = len(desk.ran)
-    Session.objects.filter(pk=desk.session.pk).update(lease_until=None)
+    let_go(desk.session)
     desk.model = ScriptedModel([say("Done.")] if desk.session.calls.exists() else [call("plan", id="p"), say("Done.")])
     desk.drive()
     assert desk.session.calls.get(parent=None).content == '{"s1":1,"s2":2,"errors":{}}'

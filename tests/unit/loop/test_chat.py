@@ -13,19 +13,7 @@ import allm_django as allm
 from allm_django.core import events
 from allm_django.errors import AllmError, InvalidInputError, LoopContextError, ToolDefinitionError
 from allm_django.providers.scripted import ScriptedModel, call, cut, say, usage
-from tests.unit.loop.twins import ANY, LOOPS, Loop, asking, tool_messages
-
-
-@allm.tool
-def double(n: int) -> int:
-    """Double a number."""
-    return 2 * n
-
-
-@allm.tool(manual=True)
-def refund(order: int) -> str:
-    """Refund an order."""
-    raise AssertionError("a manual tool ran")
+from tests.unit.loop.twins import ANY, LOOPS, Loop, asking, double, refund, tool_messages
 
 
 def engine(entries: list[Any], **values: Any) -> allm.EngineSpec:

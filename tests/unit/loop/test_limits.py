@@ -13,19 +13,7 @@ from allm_django.core.streaks import CallFact, Streaks, Used
 from allm_django.errors import InvalidInputError
 from allm_django.loop.environment import environment
 from allm_django.testing import ScriptedModel, call, raw_call, say
-from tests.unit.loop.twins import Loop, asking, tool_messages
-
-
-@allm.tool
-def double(n: int) -> int:
-    """Double a number."""
-    return 2 * n
-
-
-@allm.tool(manual=True)
-def refund(order: int) -> str:
-    """Refund an order."""
-    raise AssertionError("a manual tool ran")
+from tests.unit.loop.twins import Loop, asking, double, refund, tool_messages
 
 
 def engine(entries: list[Any], **values: Any) -> allm.EngineSpec:

@@ -15,6 +15,18 @@ EMPTY = {"type": "object", "properties": {}, "additionalProperties": False}
 ANY = {"type": "object"}
 
 
+@allm.tool
+def double(n: int) -> int:
+    """Double a number."""
+    return 2 * n
+
+
+@allm.tool(manual=True)
+def refund(order: int) -> str:
+    """Refund an order."""
+    raise AssertionError("a manual tool ran")
+
+
 def by_chat(engine: EngineSpec, messages: Sequence[Any], **options: Any) -> ChatResult:
     return allm.chat(engine, messages, **options)
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,26 @@ def told(telling: Iterator[list[Any]], kind: str) -> Any:
 
 def stop(pid: int, stopped: Children) -> None:
     """Stop a process, but not in a transaction: SQLite has one lock for all, and a stopped process keeps it."""
-    os.kill(pid, signal.SIGSTOP)
+    stand(pid)
     while not stopped.writable():
         os.kill(pid, signal.SIGCONT)
-        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.01)
+        stand(pid)
+
+
+def stand(pid: int) -> None:
+    """Send SIGSTOP, and wait until no thread runs any more: one that still did could take a lock meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    while not all(state_of(task) == "T" for task in Path(f"/proc/{pid}/task").iterdir()):
+        time.sleep(0.001)
+
+
+def state_of(task: Path) -> str:
+    """The letter of a thread's state; of one that has just ended, what everybody waits for."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "T"
 
 
 def ledger(folder: Path) -> list[str]:

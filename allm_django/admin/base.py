@@ -46,7 +46,9 @@ class ToldAdmin(ModelAdmin):
     """Turns our own errors into messages on the page that was left, never into a traceback."""
 
     class Media:
-        css: ClassVar[Mapping[str, Iterable[str]]] = {"all": ["allm_django/admin/admin.css"]}
+        css: ClassVar[Mapping[str, Iterable[str]]] = {
+            "all": ["allm_django/admin/admin.css", "allm_django/admin/charts.css"]
+        }
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Django's, with errors told."""

@@ -27,12 +27,14 @@ BOUNDS = ("", HaltedReason.MAX_TURNS, HaltedReason.LIMIT)  # what comes after ha
 class CallView:
     """What the brain sees of a call. ``effect`` is what its result asks of the loop, if it was made in this
     run: ``""``, ``"tool_error"``, ``"terminal_tool"`` or ``"halt:<word>"``. ``parent``: the recipe whose step it is.
+    ``let_through``: a person has decided that it runs.
     """
 
     id: str
     state: CallState
     effect: str = ""
     parent: str = ""
+    let_through: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,13 @@ class ExecuteCalls:
 
 
 @dataclass(frozen=True, slots=True)
+class DropCalls:
+    """The run's time is up: these calls are not started any more, and get a synthetic result that says so (L10)."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitCalls:
     """Nothing to start; calls are at work. Look again when one ends or a person decides."""
 
@@ -105,7 +114,7 @@ class HaltRun:
     metadata: JSONObject = field(default_factory=dict)
 
 
-Action: TypeAlias = CallModel | ExecuteCalls | AwaitCalls | CheckStep | FormatAnswer | CloseCalls | HaltRun
+Action: TypeAlias = CallModel | ExecuteCalls | DropCalls | AwaitCalls | CheckStep | FormatAnswer | CloseCalls | HaltRun
 
 
 def next_action(snapshot: Snapshot) -> Action:
@@ -113,6 +122,8 @@ def next_action(snapshot: Snapshot) -> Action:
     states = {call.state for call in snapshot.calls}
     if snapshot.cancel_requested:
         return _when_cancelled(states)
+    if too_late := _too_late(snapshot):
+        return DropCalls(too_late)
     if ready := startable(snapshot.calls):
         return ExecuteCalls(ready)
     if CallState.EXECUTING in states:
@@ -121,7 +132,9 @@ def next_action(snapshot: Snapshot) -> Action:
     if reason in BOUNDS and not snapshot.step_checked and not snapshot.blanks:
         return CheckStep()
     if reason == HaltedReason.COMPLETED and _wants_output(snapshot):
-        return FormatAnswer()
+        if not out_of_time(snapshot):
+            return FormatAnswer()
+        reason = HaltedReason.LIMIT
     if not reason:
         return CallModel(nudge=snapshot.blanks > 0)
     return HaltRun(reason, bool(states & OPEN_STATES), _metadata(snapshot, reason))
@@ -136,6 +149,12 @@ def startable(calls: Iterable[CallView]) -> tuple[str, ...]:
         for call in listed
         if call.state is CallState.READY or (call.state is CallState.DELEGATED and call.id not in busy)
     )
+
+
+def out_of_time(snapshot: Snapshot) -> bool:
+    """Whether the run has been at work for as long as it may."""
+    bound = snapshot.limits.max_seconds
+    return bound is not None and snapshot.seconds >= bound
 
 
 def halted_reason(snapshot: Snapshot, states: Iterable[CallState]) -> str:
@@ -170,6 +189,13 @@ def reached_limit(snapshot: Snapshot) -> JSONObject:
         "max_parse_failures": snapshot.streaks.parse_failures,
     }
     return reached(snapshot.limits, used)
+
+
+def _too_late(snapshot: Snapshot) -> tuple[str, ...]:
+    """Calls that would start after the run's time; what a person has let through still runs."""
+    if not out_of_time(snapshot):
+        return ()
+    return tuple(call.id for call in snapshot.calls if call.state is CallState.READY and not call.let_through)
 
 
 def _has_failed(snapshot: Snapshot) -> bool:

@@ -16,6 +16,8 @@ MAY_HAVE_RUN = "It did not end in time and may have taken effect. Do not simply 
 NOT_AGAIN = "It was not run again; its first try may have taken effect."
 STOPPED_AT_WORK = "The person cancelled while this call was running. It was stopped and may have done part of its work."
 CLOSED_HALFWAY = "This call was stopped before its end. Some of its steps may have taken effect."
+OUT_OF_TIME = "The time for this message was used up before this call was started. It was not run."
+CUT_SHORT = "The time for this message was used up before the tool had finished."
 NO_ENGINE = "The assistant could not go on. This call was not run."
 CLOSED_TEXTS = {
     Outcome.CANCELLED: "The person cancelled. This call was not run.",

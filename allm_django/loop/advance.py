@@ -14,6 +14,7 @@ from allm_django.core.decide import (
     CallModel,
     CheckStep,
     CloseCalls,
+    DropCalls,
     ExecuteCalls,
     FormatAnswer,
     HaltRun,
@@ -25,6 +26,7 @@ from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import ModelRequest
 from allm_django.errors import AllmError, LeaseLostError
 from allm_django.loop.calling import run_function, run_handler
+from allm_django.loop.deadline import Deadline
 from allm_django.loop.journal import Journal, StartedCall
 from allm_django.loop.options import LoopOptions
 from allm_django.loop.points import at
@@ -46,6 +48,7 @@ class Driver:
         self._handlers: dict[str, tuple[StartedCall, asyncio.Future[Any]]] = {}
         self._slots = asyncio.Semaphore(options.max_parallel)
         self._stopping = asyncio.Event()
+        self._deadline = Deadline()
 
     def stop(self) -> None:
         """Ask for a clean stop: what runs gets ``stop_grace`` seconds, the run stays to be taken up elsewhere."""
@@ -63,13 +66,20 @@ class Driver:
     async def _drive(self) -> HaltRun | None:
         try:
             while not self._stopping.is_set():
-                action = next_action(await at("load", self.journal.load()))
+                self._mind_the_time()
+                snapshot = await at("load", self.journal.load())
+                self._deadline.look(snapshot)
+                action = next_action(snapshot)
                 if halt := await self._act(action):
                     return halt
             await self._settle_started(self.options.stop_grace, lambda _call: after_crash(idempotent=True))
             return None
         finally:
             await self._drop_tasks()
+
+    def _mind_the_time(self) -> None:
+        if self._deadline.is_over:
+            self.journal.run_out()
 
     async def _act(self, action: Action) -> HaltRun | None:
         match action:
@@ -78,6 +88,8 @@ class Driver:
             case ExecuteCalls():
                 self._start_calls(action.ids)
                 await self._await_change()
+            case DropCalls():
+                await at("drop_calls", self.journal.drop_calls(action.ids))
             case AwaitCalls():
                 await self._await_change()
             case CheckStep():
@@ -101,6 +113,7 @@ class Driver:
         if assembly.finished is not None and error is None:
             await at("complete_message", self.journal.complete_message(assembly.finished))
             return
+        self._mind_the_time()
         text, thinking = assembly.text, assembly.thinking
         await at("break_message", self.journal.break_message(text, thinking, error, failed=error is not None))
 
@@ -118,11 +131,14 @@ class Driver:
         return reading.assembly, error
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> AllmError | None:
-        """Do ``work`` until it ends or a cancel or stop comes first; the error it ended with, if any."""
+        """Do ``work`` until it ends, or a cancel, a stop or the end of the run's time comes first; the error it ended
+        with, if any.
+        """
         task = asyncio.ensure_future(work)
         interrupts = [asyncio.ensure_future(event.wait()) for event in (self.journal.cancelled, self._stopping)]
         try:
-            await at("provider", asyncio.wait([task, *interrupts], return_when=asyncio.FIRST_COMPLETED))
+            first, left = asyncio.FIRST_COMPLETED, self._deadline.left
+            await at("provider", asyncio.wait([task, *interrupts], timeout=left, return_when=first))
         finally:
             for waiter in interrupts:
                 waiter.cancel()
@@ -153,7 +169,7 @@ class Driver:
 
     async def _run_call(self, call_id: str) -> None:
         async with self._slots:
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self._deadline.keeps(call_id):
                 return
             started = await at("start_call", self.journal.start_call(call_id))
             if started is None:
@@ -166,6 +182,7 @@ class Driver:
 
     async def _handle(self, call_id: str, started: StartedCall) -> tuple[Settlement, Awaitable[Any] | None]:
         """Run a started call's handler and record what comes of it; a recipe's next steps, too."""
+        started = self._deadline.cut(call_id, started)
         with self.spans.tool_call(started) as done:
             handler = asyncio.ensure_future(run_handler(started, self.options, self.journal.stored))
             self._handlers[call_id] = (started, handler)

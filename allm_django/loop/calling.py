@@ -11,7 +11,7 @@ from allm_django.core.decide import TOOL_ERROR_EFFECT, WORD_EFFECT
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.plans import Delegation
 from allm_django.core.results import Halt
-from allm_django.core.settle import Ending, Settlement, settle_ending
+from allm_django.core.settle import CUT_SHORT, Ending, Settlement, settle_ending
 from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import JSONObject
 from allm_django.loop.journal import StartedCall
@@ -48,7 +48,7 @@ async def run_handler(
         execution.value,
         execution.content,
         execution.code,
-        execution.message,
+        CUT_SHORT if started.is_cut_short and execution.kind == "timeout" else execution.message,
         execution.detail,
         execution.question,
         tuple(execution.options),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,7 +29,8 @@ class RecipeProgress:
 class StartedCall:
     """A call whose start is on record: what to run, with what, for how long (seconds), which arguments to mask.
 
-    ``recipe``: how far it is, if it is one; ``is_step``: it is a step of one.
+    ``recipe``: how far it is, if it is one; ``is_step``: it is a step of one. ``is_cut_short``: ``timeout`` is what the
+    run has left of its time, less than the tool's own.
     """
 
     call: ToolCall
@@ -40,6 +41,7 @@ class StartedCall:
     sensitive: tuple[str, ...] = ()
     recipe: RecipeProgress | None = None
     is_step: bool = False
+    is_cut_short: bool = False
 
     @property
     def repeatable(self) -> bool:
@@ -96,6 +98,12 @@ class Journal(Protocol):
 
     async def start_call(self, call_id: str) -> StartedCall | None:
         """Record that a ready call starts now, or give how far a recipe is; None if it may not (any more)."""
+
+    async def drop_calls(self, ids: Collection[str]) -> None:
+        """The run's time is up: give these calls, which have not started, their synthetic result."""
+
+    def run_out(self) -> None:
+        """Hear that the run's time is up, whatever the clock says that its seconds are counted by."""
 
     async def add_steps(self, call_id: str, delegation: Delegation) -> None:
         """Record a recipe's next calls, each with its verdict."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from allm_django.core import events
@@ -18,7 +18,7 @@ from allm_django.core.ids import usable_ids
 from allm_django.core.output import Output, formatting
 from allm_django.core.plans import Delegation, PastStep
 from allm_django.core.policy import NOT_RUNNABLE, Offer, Verdict, judge, judge_step
-from allm_django.core.settle import Settlement, settle_closed, settle_delegated
+from allm_django.core.settle import OUT_OF_TIME, Settlement, settle_closed, settle_delegated
 from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.streaks import CallFact, Streaks, Used, call_key
 from allm_django.core.types import JSON, JSONObject, Limits, Message, ModelRequest, ToolCall, ToolResult, ToolSpec
@@ -88,6 +88,7 @@ class MemoryJournal:
         self._checked = True
         self._halt_when = False
         self._began = time.monotonic()
+        self._is_over = False
         self._output = setup.output
         self._names: dict[int, str] = {}
         self._tell(events.RunStarted(setup.request_id))
@@ -103,7 +104,7 @@ class MemoryJournal:
             calls=tuple(CallView(key, call.state, call.effect, call.call.parent) for key, call in self._calls.items()),
             turns=self._turns,
             blanks=self._blanks,
-            answered=last is not None and bool(last.content) and not last.calls,
+            answered=last is not None and bool(last.content.strip()) and not last.calls,
             cancel_requested=self.cancelled.is_set(),
             error=self._error["code"] if self._error else "",
             halt_when=self._halt_when,
@@ -187,7 +188,7 @@ class MemoryJournal:
         self._messages.append(message)
         self._usage += finished.usage
         self._calls_used += len(calls)
-        self._blanks = 0 if finished.text or calls else self._blanks + 1
+        self._blanks = 0 if finished.text.strip() or calls else self._blanks + 1
         self._tell(events.MessageCompleted(message))
         self._calls = {}
         for call, verdict in zip(calls, verdicts, strict=True):
@@ -245,6 +246,15 @@ class MemoryJournal:
         recipe = RecipeProgress(entry.shape, self._past_steps(call_id)) if plans else None
         step = bool(entry.call.parent)
         return StartedCall(entry.call, handler, context, spec.timeout, spec.idempotent, spec.sensitive, recipe, step)
+
+    async def drop_calls(self, ids: Collection[str]) -> None:
+        """Out of time: close what has not started."""
+        for call_id in ids:
+            self._settle(call_id, settle_closed(call_id, Outcome.UNAVAILABLE, OUT_OF_TIME))
+
+    def run_out(self) -> None:
+        """The time is up."""
+        self._is_over = True
 
     async def add_steps(self, call_id: str, delegation: Delegation) -> None:
         """Take a recipe's next calls and judge them."""
@@ -306,7 +316,8 @@ class MemoryJournal:
         return {"code": "blank_answers", "message": "The model gave empty answers only."}
 
     def _seconds(self) -> float:
-        return self.setup.used.seconds + time.monotonic() - self._began
+        seconds = self.setup.used.seconds + time.monotonic() - self._began
+        return max(seconds, self.setup.limits.max_seconds or 0.0) if self._is_over else seconds
 
     def _streaks(self) -> Streaks:
         """Those before this turn, and its calls; recipes' steps and a turn that is gone on with leave them alone."""
@@ -385,10 +396,3 @@ class MemoryJournal:
 
 def _fact(entry: _Call) -> CallFact:
     return CallFact(entry.key, entry.result is not None and entry.result.code in NOT_RUNNABLE)
-
-
-def replace_tools(tools: Sequence[ToolSpec], extra: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """``extra`` over ``tools``: the same name replaces in place, others are appended (L16)."""
-    by_name = {spec.name: spec for spec in extra}
-    kept = [by_name.pop(spec.name, spec) for spec in tools]
-    return [*kept, *(replace(spec) for spec in extra if spec.name in by_name)]

@@ -15,7 +15,7 @@ from allm_django.core.types import EngineSpec, JSONObject, Limits, Message, Mode
 from allm_django.errors import InvalidInputError
 from allm_django.loop.about import About
 from allm_django.loop.environment import environment, threads
-from allm_django.loop.memory import MemoryJournal, Setup, replace_tools
+from allm_django.loop.memory import MemoryJournal, Setup
 from allm_django.loop.options import LoopOptions
 from allm_django.providers.base import Model
 from allm_django.providers.resolve import resolve_model
@@ -111,10 +111,17 @@ def _offer(engine: EngineSpec, options: Options, tools: dict[str, ToolSpec]) -> 
 
 def _tools(engine: EngineSpec, options: Options) -> dict[str, ToolSpec]:
     """All tools of the run by name, with handlers that can be called."""
-    specs = [_with_handler(spec) for spec in replace_tools(specs_from(engine.tools), specs_from(options.get("tools")))]
+    specs = [_with_handler(spec) for spec in _replace_tools(specs_from(engine.tools), specs_from(options.get("tools")))]
     for spec in specs:
         lint(spec.schema, field=f"tools.{spec.name}.schema")
     return {spec.name: spec for spec in specs}
+
+
+def _replace_tools(tools: Sequence[ToolSpec], extra: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """``extra`` over ``tools``: the same name replaces in place, others are appended (L16)."""
+    by_name = {spec.name: spec for spec in extra}
+    kept = [by_name.pop(spec.name, spec) for spec in tools]
+    return [*kept, *(replace(spec) for spec in extra if spec.name in by_name)]
 
 
 def _allowed(tools: dict[str, ToolSpec], names: Sequence[str] | None) -> dict[str, ToolSpec]:

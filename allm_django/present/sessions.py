@@ -98,6 +98,6 @@ def _may_resume(session: Session) -> bool:
     last = session.messages.filter(complete=True).order_by("-position").first()
     if last is None:
         return False
-    if last.role != Message.Role.ASSISTANT or not last.text or last.calls.exists():
+    if last.role != Message.Role.ASSISTANT or not last.text.strip() or last.calls.exists():
         return True
     return may_format_again(session)

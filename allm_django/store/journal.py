@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Protocol, TypeVar
 
 from allm_django.core.decide import HaltRun, Snapshot
@@ -136,6 +136,15 @@ class DatabaseJournal:
         self._rows[call_id] = begun.call
         session = await self._owner_session()
         return self._started(begun.call, session, begun.recipe)
+
+    async def drop_calls(self, ids: Collection[str]) -> None:
+        """Out of time: close what has not started."""
+        self._take(await self._run(turns.drop_calls, self.lease, self._known, ids))
+
+    def run_out(self) -> None:
+        """The time is up, by whatever clock."""
+        if not self._known.is_over:
+            self._known.is_over, self._snapshot = True, None
 
     async def add_steps(self, call_id: str, delegation: Delegation) -> None:
         """Record a recipe's next calls, each with its verdict."""

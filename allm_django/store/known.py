@@ -23,7 +23,7 @@ class Known:
     pure, so asking again after a crash is harmless. ``seen`` are an event's number and the last turn's calls as of it:
     whoever changes a call tells an event under the session's lock, so as long as the number stands, the calls do.
     ``answer`` is the last answer that this drive has recorded, ``past`` what came in a row before the present turn,
-    ``versions`` those of the tools it has offered, by the tool's key.
+    ``is_over``: the run's time is up; ``versions`` are those of the tools it has offered, by the tool's key.
     """
 
     asks: bool
@@ -33,6 +33,7 @@ class Known:
     seen: tuple[int, list[ToolCall]] | None = None
     answer: Message | None = None
     past: Streaks | None = None
+    is_over: bool = False
     versions: dict[int | None, ToolVersion] = field(default_factory=dict)
 
 

@@ -95,7 +95,7 @@ def start_run(
             last = tx.session.messages.filter(complete=True).order_by("-position").first()
             if last is None:
                 raise StateError("There is nothing to go on from; write a message first.", state=tx.session.status)
-            answered = last.role == Message.Role.ASSISTANT and last.text and not last.calls.exists()
+            answered = last.role == Message.Role.ASSISTANT and last.text.strip() and not last.calls.exists()
             if answered and not may_format_again(tx.session):
                 raise StateError("The assistant has answered; write a message to go on.", state=tx.session.status)
             queue_run(tx, tx.session.engine, kind)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from allm_django.conf import default_limits
 from allm_django.core.decide import CallView, Snapshot
 from allm_django.core.output import Output, output_of
-from allm_django.core.states import CallState
+from allm_django.core.states import CallState, HaltedReason
 from allm_django.core.types import Limits, Usage
 from allm_django.models import Message, Run, Session, ToolCall
 from allm_django.store import clock
 from allm_django.store.known import Known, Working
 from allm_django.store.streaks import facts_of, seconds_at, streaks_before
 from allm_django.store.writing import alias
+
+LETTING_THROUGH = ("approve", "edit", "retry")
 
 
 def snapshot_now(work: Working, known: Known) -> Snapshot:
@@ -23,17 +25,19 @@ def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: 
     """The snapshot that a run and the calls of its last message amount to."""
     ids = {call.pk: call.call_id for call in calls}
     answered, blanks = (False, 0) if calls else _ending(run)
+    limits, seconds = _limits(run), seconds_at(run, clock.now())
     mine = [call for call in calls if call.run_id == run.id]
     if known.past is None:
         known.past = streaks_before(run, mine)
     return Snapshot(
-        limits=_limits(run),
+        limits=limits,
         calls=tuple(
             CallView(
                 call.call_id,
                 CallState(call.state),
                 call.effect if call.run_id == run.id else "",
                 ids.get(call.parent_id, "") if call.parent_id else "",
+                call.decided_verb in LETTING_THROUGH,
             )
             for call in calls
         ),
@@ -46,7 +50,7 @@ def snapshot_of(run: Run, cancel_requested: bool, calls: list[ToolCall], known: 
         step_checked=not known.asks or known.turn == run.turns or not mine,
         calls_used=run.calls_used,
         usage=Usage.from_json(run.usage),
-        seconds=seconds_at(run, clock.now()),
+        seconds=max(seconds, limits.max_seconds or 0.0) if known.is_over else seconds,
         output=output_so_far(run),
         streaks=known.past.after(facts_of(call for call in mine if not call.parent_id)),
     )
@@ -62,9 +66,10 @@ def _ending(run: Run) -> tuple[bool, int]:
     rows = Message.objects.using(alias()).filter(session=run.session_id, complete=True).order_by("-position")
     blanks = 0
     for role, text, run_id in rows.values_list("role", "text", "run_id")[:4]:
-        if role != Message.Role.ASSISTANT or (run_id != run.id and not (text and formats_only(run))):
+        said = bool(text.strip())
+        if role != Message.Role.ASSISTANT or (run_id != run.id and not (said and formats_only(run))):
             return False, blanks
-        if text:
+        if said:
             return not blanks, blanks
         blanks += 1
     return False, blanks
@@ -74,7 +79,7 @@ def may_format_again(session: Session) -> bool:
     """Whether the last run got its answer in words but not in the form asked for: it can be asked for again (S05)."""
     run = session.runs.order_by("-created_at").first()
     wanted = session.engine.response_schema and run is not None and run.settings.get("response_schema")
-    return bool(wanted and run and run.error)
+    return bool(wanted and run and (run.error or run.halted_reason == HaltedReason.LIMIT))
 
 
 def formats_only(run: Run) -> bool:

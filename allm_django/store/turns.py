@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from allm_django.core.decide import HaltRun, Snapshot, next_action
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.history import NUDGE
 from allm_django.core.kinds import EventKind
-from allm_django.core.settle import NO_ENGINE, Settlement, settle_closed
+from allm_django.core.settle import NO_ENGINE, OUT_OF_TIME, Settlement, settle_closed
 from allm_django.core.states import CALL_TRANSITIONS, CallState, HaltedReason, Outcome
 from allm_django.core.types import JSONObject, ModelRequest, Usage
 from allm_django.core.types import Message as Neutral
@@ -31,6 +32,7 @@ from allm_django.store.streaks import facts_of
 from allm_django.store.writing import Lease, Writing, alias, writing
 
 CANCELLED_TEXT = "Stopped."
+OUT_OF_TIME_TEXT = "Broken off: the time for this message was used up."
 COMPLETED = ("text", "thinking", "complete", "completed_at", "finish_reason", "dump", "usage")  # of a message
 ENDINGS = {key for key in CALL_TRANSITIONS if key[0] in (CallState.EXECUTING, CallState.DELEGATED)}
 SETTLED_KINDS = {Outcome.SUCCEEDED: EventKind.CALL_SUCCEEDED, Outcome.FAILED: EventKind.CALL_FAILED}
@@ -127,7 +129,8 @@ def break_message(
     """Keep what came, marked as broken; ``failed``: the run ends with ``error`` (L14)."""
     with working(lease, known) as work:
         tx, run = work.tx, work.run
-        break_off(message, error.message if error else CANCELLED_TEXT, to_text(text), to_text(thinking))
+        why = error.message if error else OUT_OF_TIME_TEXT if known.is_over else CANCELLED_TEXT
+        break_off(message, why, to_text(text), to_text(thinking))
         if failed and error is not None:
             run.error = error_record(error)
         if text or thinking:  # what it cost is unknown
@@ -187,6 +190,17 @@ def finish_call(lease: Lease, known: Known, call_id: str, settlement: Settlement
         return snapshot_now(work, known)
 
 
+def drop_calls(lease: Lease, known: Known, ids: Collection[str]) -> Snapshot:
+    """Close calls for which the run has no time any more (L10)."""
+    with working(lease, known) as work:
+        late = [call for call in work.calls if call.call_id in ids and call.state == CallState.READY]
+        for call in late:
+            apply(work.tx, call, settle_closed(call.call_id, Outcome.UNAVAILABLE, OUT_OF_TIME))
+        if late:
+            work.tx.tell(EventKind.CALL_CLOSED, calls=late)
+        return snapshot_now(work, known)
+
+
 def close_calls(lease: Lease, known: Known) -> Snapshot:
     """After a cancel: close what has not started (L15)."""
     with working(lease, known) as work:
@@ -205,11 +219,13 @@ def halt(lease: Lease, known: Known, wanted: HaltRun) -> bool:
                 "message": "The engine's halt_when failed.",
                 "detail": known.error,
             }
-        if next_action(snapshot_now(work, known)) != wanted:
+        snapshot = snapshot_now(work, known)
+        if next_action(snapshot) != wanted:
             return False
         if wanted.reason == HaltedReason.ERROR and not run.error:
             run.error = _last_error(run, wanted)
         halt_run(tx, wanted.reason, waiting=wanted.waiting, metadata=wanted.metadata)
+        run.seconds = max(run.seconds, snapshot.seconds)
         return True
 
 

@@ -293,6 +293,16 @@ def test_a_predicate_is_not_asked_about_an_answer_that_is_none(desk: Desk, first
     assert desk.reason == "completed"
 
 
+@pytest.mark.row("L12")
+def test_an_answer_of_nothing_but_white_space_is_none(desk: Desk) -> None:
+    desk.run(" \n", say("Hello."), *[" "] * 3)
+    assert (desk.reason, len(desk.model.requests)) == ("completed", 2)
+    sessions.reply(desk.session, "More.")
+    desk.drive()
+    assert (desk.reason, desk.last_run.error["code"], len(desk.model.requests)) == ("error", "blank_answers", 5)
+    sessions.resume(desk.session)  # the last word is still the person's
+
+
 def test_an_engine_that_names_a_function_which_code_does_not_have_ends_in_error(desk: Desk) -> None:
     desk.run(say("never"), halt_when="no.such.function")
     assert (desk.session.status, desk.last_run.error["code"]) == ("error", "configuration")

@@ -125,7 +125,7 @@ def test_a_model_that_goes_on_after_its_end_is_an_error(loop: Loop) -> None:
 
 @pytest.mark.row("L12")
 def test_empty_answers_are_asked_again_with_a_nudge_which_is_not_kept(loop: Loop) -> None:
-    given = engine("", "", say("At last."))
+    given = engine("", " \n", say("At last."))
     result = loop(given, asking())
     assert result.text == "At last."
     assert [request.messages[-1].role for request in given.model.requests] == ["user", "user", "user"]
@@ -134,8 +134,9 @@ def test_empty_answers_are_asked_again_with_a_nudge_which_is_not_kept(loop: Loop
 
 
 @pytest.mark.row("L12")
-def test_endless_empty_answers_end_in_a_clear_error(loop: Loop) -> None:
-    given = engine(*[""] * 9)
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_endless_empty_answers_end_in_a_clear_error(loop: Loop, blank: str) -> None:
+    given = engine(*[blank] * 9)
     result = loop(given, asking())
     assert (result.halted_reason, result.metadata["error"]["code"]) == ("error", "blank_answers")
     assert len(given.model.requests) == 3

@@ -12,6 +12,7 @@ from django.db import connections
 from allm_django import conf
 from allm_django.errors import ConfigurationError
 from allm_django.models import Tool
+from allm_django.record_checks import check_audit_key
 from allm_django.tool_checks import check_descriptions, check_rows, check_tool_modules
 
 CORE_LAYER = "channels_redis.core.RedisChannelLayer"
@@ -20,7 +21,7 @@ FIRST_REDIS_THAT_DROPS = 8
 
 def register() -> None:
     """Register all checks with Django; called when the apps are ready."""
-    for check in (check_settings, check_paths, check_tool_modules, check_descriptions):
+    for check in (check_settings, check_paths, check_tool_modules, check_descriptions, check_audit_key):
         checks.register(check, "allm_django")
     for check in (check_installation, check_channel_layer):
         checks.register(check, "allm_django")

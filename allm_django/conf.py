@@ -52,6 +52,7 @@ class Conf:
     REQUESTS_PER_MINUTE: int = 240
     SWEEPER: bool = True
     TELEMETRY_CONTENT: bool = False
+    AUDIT_KEY: str = ""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -76,6 +77,8 @@ def _check(name: str, value: Any, default: Any) -> None:
     elif isinstance(default, (int, float)):
         kinds = int if isinstance(default, int) else (int, float)
         good, wanted = isinstance(value, kinds) and value > 0, f"a positive {type(default).__name__}"
+    elif default == "":
+        good, wanted = isinstance(value, str), "text"
     else:
         good, wanted = isinstance(value, str) and bool(value), "a dotted path"
     if not good:
@@ -171,9 +174,9 @@ def host_setting(name: str, default: Any = None) -> Any:
     return getattr(settings, name, default)
 
 
-def secret_key() -> str:
-    """The host project's secret, for signatures."""
-    return str(settings.SECRET_KEY)
+def secret_keys() -> tuple[str, ...]:
+    """The host project's secret, for signatures, then those that it had before."""
+    return (str(settings.SECRET_KEY), *map(str, settings.SECRET_KEY_FALLBACKS))
 
 
 def channel_layer_path() -> str:

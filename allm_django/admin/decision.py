@@ -38,7 +38,7 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     list_display = ("id", "created_at", "shown_who", "verb", "shown_name", "outcome", "session_link")
     list_filter = (VerbFilter,)
-    list_defer = ("arguments_before", "arguments_after", "value", "session__context", "session__usage")
+    list_defer = ("shown", "arguments_before", "arguments_after", "value", "session__context", "session__usage")
     id_fields = ("session__id", "call__id")
     ordering = ("-id",)
     fields = (
@@ -50,6 +50,7 @@ class DecisionAdmin(ReadOnlyAdmin):
         "verb",
         "outcome",
         "shown_reason",
+        "shown_card",
         "before",
         "after",
         "shown_value",
@@ -74,6 +75,11 @@ class DecisionAdmin(ReadOnlyAdmin):
     def call_link(self, decision: Decision) -> SafeString | str:
         """What was decided."""
         return link_to(decision.call)
+
+    @admin.display(description=_("shown"))
+    def shown_card(self, decision: Decision) -> SafeString | str:
+        """What the card said besides name and arguments."""
+        return json_block(decision.shown or None)
 
     @admin.display(description=_("arguments before"))
     def before(self, decision: Decision) -> SafeString | str:

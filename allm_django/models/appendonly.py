@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from django.db import models
@@ -25,6 +26,12 @@ class AppendOnlyQuerySet(models.QuerySet[M]):
     def delete(self) -> tuple[int, dict[str, int]]:
         """Refused."""
         _refuse(str(self.model._meta.verbose_name_plural))
+
+    def bulk_create(self, objs: Iterable[M], *args: Any, **kwargs: Any) -> list[M]:
+        """Insert; to write over rows that conflict is refused."""
+        if len(args) > 1 or any(kwargs.get(name) for name in ("ignore_conflicts", "update_conflicts")):
+            _refuse(str(self.model._meta.verbose_name_plural))
+        return super().bulk_create(objs, *args, **kwargs)
 
     def bulk_update(self, *args: Any, **kwargs: Any) -> int:
         """Refused."""

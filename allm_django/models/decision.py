@@ -14,7 +14,11 @@ from allm_django.models.words import DECISION_OUTCOMES, DECISION_VERBS
 
 
 class Decision(AppendOnlyModel):
-    """One decision on one version of a call; chained by HMAC to the session's previous one (H14)."""
+    """One decision on one version of a call; chained by HMAC to the session's previous one (H14).
+
+    ``user`` is empty once that account is deleted; ``who`` and ``who_id`` stay. ``shown``: what the person saw besides
+    the name and the arguments.
+    """
 
     session = models.ForeignKey(Session, models.PROTECT, related_name="decisions", verbose_name=_("session"))
     call = models.ForeignKey(ToolCall, models.PROTECT, related_name="decisions", verbose_name=_("call"))
@@ -29,8 +33,10 @@ class Decision(AppendOnlyModel):
         verbose_name=_("user"),
     )
     who = models.CharField(_("who"), max_length=200)
+    who_id = models.CharField(_("key of who"), max_length=64, blank=True)
     verb = models.CharField(_("verb"), max_length=12, choices=DECISION_VERBS)
     name = models.CharField(_("tool"), max_length=255)
+    shown = models.JSONField(_("shown"), default=dict)
     arguments_before = models.JSONField(_("arguments before"), null=True)
     arguments_after = models.JSONField(_("arguments after"), null=True)
     reason = models.TextField(_("reason"), blank=True)

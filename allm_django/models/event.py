@@ -17,7 +17,7 @@ class Event(AppendOnlyModel):
     """
 
     session = models.ForeignKey(
-        Session, models.CASCADE, db_index=False, related_name="events", verbose_name=_("session")
+        Session, models.PROTECT, db_index=False, related_name="events", verbose_name=_("session")
     )
     number = models.PositiveBigIntegerField(_("number"))
     kind = models.CharField(_("kind"), max_length=32)

@@ -36,6 +36,8 @@ class Session(models.Model):
     archived = models.BooleanField(_("archived"), default=False)
     event_count = models.PositiveBigIntegerField(_("events"), default=0)
     message_count = models.PositiveIntegerField(_("messages"), default=0)
+    decision_count = models.PositiveIntegerField(_("decisions"), default=0, editable=False)
+    decision_seal = models.CharField(max_length=64, blank=True, editable=False)
     waiting = models.PositiveIntegerField(_("waiting calls"), default=0)
     lease_owner = models.UUIDField(_("lease owner"), null=True, editable=False)
     lease_until = models.DateTimeField(_("lease until"), null=True, editable=False)

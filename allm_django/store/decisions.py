@@ -25,7 +25,7 @@ from allm_django.models import ToolCall
 from allm_django.store import keys
 from allm_django.store.calls import apply
 from allm_django.store.drift import allowed_verbs, drift, gone
-from allm_django.store.record import record
+from allm_django.store.record import record, shown_of
 from allm_django.store.tools import current_version
 from allm_django.store.writing import Writing, alias, writing
 
@@ -79,15 +79,16 @@ def decide(
             _refuse_settled(call)
             _refuse_stale(call, wish)
             _refuse_verb(call, wish)
+            shown = shown_of(call)
             move = MOVES[wish.verb](call, wish)
-            _carry_out(tx, call, wish, move, by)
+            _carry_out(tx, call, wish, move, by, shown)
             requeue(tx)
     except keys.DuplicateRequestError:
         return _row(call_id)
     return call
 
 
-def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any) -> None:
+def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any, shown: JSONObject) -> None:
     outcome = move.settlement.outcome or move.settlement.state
     record(
         tx,
@@ -98,6 +99,7 @@ def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any) -> 
         arguments=move.arguments,
         reason=wish.reason,
         value=to_json(wish.value),
+        shown=shown,
     )
     if wish.verb == "reask":
         call.decided_by, call.decided_name, call.decided_verb, call.decided_at = None, "", "", None

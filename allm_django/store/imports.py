@@ -13,8 +13,8 @@ from allm_django.core.settle import settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome, RunState
 from allm_django.core.types import JSONObject
 from allm_django.models import Decision, Engine, Message, Run, Session, ToolCall, ToolVersion
+from allm_django.store import chain
 from allm_django.store.calls import write_result
-from allm_django.store.record import decision_hmac
 from allm_django.store.writing import Writing, alias, writing
 
 IMPORTED = " (imported)"
@@ -165,12 +165,12 @@ class _Import:
         """In their order. Who made them is what the file says, and marked so: no account here is named."""
         previous = ""
         ordered = sorted(self.decisions, key=lambda pair: pair[0]["number"])
-        for number, (given, call) in enumerate(ordered, 1):
-            decision = Decision(session=self.tx.session, call=call, number=number, name=call.name)
+        for given, call in ordered:
+            decision = Decision(session=self.tx.session, call=call, name=call.name)
             for name in DECISION:
                 setattr(decision, name, given[name])
             decision.who = _imported(given["who"])
-            decision.hmac = previous = decision_hmac(decision, previous)
+            previous = chain.append(self.tx.session, decision, previous)
             decision.save(using=alias())
 
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils.crypto import salted_hmac
-
-from allm_django.conf import secret_key
-from allm_django.core.encode import to_text
 from allm_django.core.types import JSON, JSONObject
 from allm_django.models import Decision, ToolCall
 from allm_django.signals import call_decided
+from allm_django.store import chain
 from allm_django.store.writing import Writing, alias
-
-HMAC_SALT = "allm_django.decision"
 
 
 def record(
@@ -26,18 +21,23 @@ def record(
     arguments: JSONObject | None = None,
     reason: str = "",
     value: JSON = None,
+    shown: JSONObject | None = None,
 ) -> Decision:
-    """Append a decision, chained to the session's previous one, and put who decided on the call."""
+    """Append a decision, chained to the session's previous one, and put who decided on the call.
+
+    ``shown`` is what :func:`shown_of` gave of the call as the person saw it; by default as it is now.
+    """
     previous = Decision.objects.using(alias()).filter(session=tx.session).order_by("-number").first()
     decision = Decision(
         session=tx.session,
         call=call,
-        number=previous.number + 1 if previous else 1,
         call_version=call.version,
         user=by,
         who=name_of(by),
+        who_id="" if by is None else str(by.pk),
         verb=verb,
         name=call.name,
+        shown=shown if shown is not None else shown_of(call),
         arguments_before=call.arguments,
         arguments_after=arguments if arguments is not None else call.arguments,
         reason=reason,
@@ -45,7 +45,7 @@ def record(
         outcome=outcome,
         created_at=tx.now,
     )
-    decision.hmac = decision_hmac(decision, previous.hmac if previous else "")
+    chain.append(tx.session, decision, previous.hmac if previous else "")
     decision.save(using=alias())
     call.decided_by, call.decided_name, call.decided_verb = by, decision.who, verb
     call.decided_at, call.decided_reason = tx.now, reason
@@ -53,25 +53,17 @@ def record(
     return decision
 
 
-def decision_hmac(decision: Decision, previous: str) -> str:
-    """The HMAC over a decision and the one before it: a row changed by SQL breaks the chain (H14)."""
-    parts = [
-        previous,
-        str(decision.session_id),
-        str(decision.call_id),
-        decision.number,
-        decision.call_version,
-        decision.who,
-        decision.verb,
-        decision.name,
-        decision.arguments_before,
-        decision.arguments_after,
-        decision.reason,
-        decision.value,
-        decision.outcome,
-        decision.created_at.isoformat(),
-    ]
-    return salted_hmac(HMAC_SALT, to_text(parts), secret=secret_key(), algorithm="sha256").hexdigest()
+def shown_of(call: ToolCall) -> JSONObject:
+    """What a person saw of a call besides its name and arguments (security row 42)."""
+    data = call.tool_version.data if call.tool_version else {}
+    return {
+        "state": str(call.state),
+        "title": data.get("title", ""),
+        "description": data.get("description", ""),
+        "tool_version": call.tool_version.version if call.tool_version else None,
+        "why": call.why,
+        "question": call.question,
+    }
 
 
 def name_of(user: Any) -> str:

@@ -255,6 +255,13 @@ def test_the_redis_layer_that_drops_idle_sockets_is_a_warning(
     assert found(ours.check_channel_layer()) == ids
 
 
+def test_a_key_of_the_record_that_is_not_there_is_an_error(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.ALLM = {"AUDIT_KEY": "ALLM_TEST_AUDIT"}
+    assert run() == ["E020"]
+    monkeypatch.setenv("ALLM_TEST_AUDIT", "key")
+    assert run() == []
+
+
 def test_every_setting_is_documented_with_its_default() -> None:
     rows = re.findall(r"^\| `(\w+)` \| `(.+?)` \| (.+?) \| (.+?) \|$", SETTINGS.read_text(), flags=re.M)
     fresh = Conf()
@@ -272,7 +279,7 @@ def test_every_document_is_linked_from_the_index() -> None:
 
 
 def test_every_check_is_documented() -> None:
-    source = Path(ours.__file__).read_text() + Path(tool_checks.__file__).read_text()
+    source = "".join(path.read_text() for path in Path(ours.__file__).parent.glob("*checks.py"))
     ids = set(re.findall(r"allm_django\.([EW]\d{3})", source))
     documented = set(re.findall(r"`allm_django\.([EW]\d{3})`", DOCS.read_text()))
     assert ids == documented

@@ -16,8 +16,9 @@ STORIES: dict[str, dict[str, Any]] = {
     "once": {"calls": [["charge", "a"]]},
     "manual": {"calls": [["refund", "a"]]},
     "together": {"calls": [["note", "a"], ["charge", "b"], ["refund", "c"]], "again": True},
+    "recipe": {"calls": [["errand", "a"]]},
 }
-SINGLE = ("idempotent", "once", "manual")
+SINGLE = ("idempotent", "once", "manual", "recipe")
 Kill = tuple[str, str, int]  # story, point, at its n-th pass
 
 

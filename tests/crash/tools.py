@@ -67,6 +67,18 @@ def hang_harmless(label: str, ctx: ToolContext) -> str:
     return "came back"
 
 
+@allm.recipe
+def errand(label: str) -> allm.Plan:
+    """Note something, then charge at once and refund when a person allows it."""
+    return allm.Plan(
+        serial=[allm.Step(note, {"label": label})],
+        parallel=[
+            allm.Step(charge, lambda results: {"label": results["note"]}),
+            allm.Step(refund, lambda results: {"label": results["note"]}),
+        ],
+    )
+
+
 def is_there(path: str) -> bool:
     """Whether there is such a file."""
     return Path(path).exists()

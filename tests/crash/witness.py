@@ -18,6 +18,7 @@ ONCE = ("charge", "refund", "hang")
 def problems_of(session: Session, ledger: Sequence[str]) -> Iterator[str]:
     """Everything that is wrong with it, in words; ``ledger``: a line an effect, ``kind key``."""
     yield from _problems_of_effects(session, Counter(ledger))
+    yield from _problems_of_recipes(session)
     yield from _problems_of_events(session)
     yield from _problems_of_history(session)
     run = session.active_run
@@ -32,10 +33,12 @@ def problems_of(session: Session, ledger: Sequence[str]) -> Iterator[str]:
 
 
 def _problems_of_effects(session: Session, ledger: Counter[str]) -> Iterator[str]:
-    for call in session.calls.all():
+    for call in session.calls.filter(plan_shape=""):
         times = ledger[f"{call.name} {call.idempotency_key}"]
         if call.name in ONCE and times > 1:
             yield f"{call.name} took effect {times} times"
+        if times > call.attempt:
+            yield f"{call.name} took effect {times} times, its starts on record are {call.attempt}"
         if call.outcome == "succeeded" and not times:
             yield f"{call.name} succeeded without effect"
         if call.state != CallState.SETTLED:
@@ -44,19 +47,31 @@ def _problems_of_effects(session: Session, ledger: Counter[str]) -> Iterator[str
             yield "refund ran though nobody allowed it"
 
 
+def _problems_of_recipes(session: Session) -> Iterator[str]:
+    for recipe in session.calls.exclude(plan_shape=""):
+        steps = list(recipe.steps.order_by("position"))
+        if [step.name for step in steps] != ["note", "charge", "refund"] or recipe.outcome != "succeeded":
+            yield f"{recipe.name} is {recipe.outcome} with {[step.name for step in steps]}"
+        for step in steps:
+            if step.content not in recipe.content:
+                yield f"{recipe.name} does not have {step.name}'s result"
+
+
 def _problems_of_events(session: Session) -> Iterator[str]:
     numbers = [event.number for event in session.events.order_by("number")]
     if numbers != list(range(1, session.event_count + 1)):
         yield f"event numbers are {numbers}, the counter is {session.event_count}"
-    told: dict[str, object] = {}
+    told: dict[str, dict[str, object]] = {}
     for event in session.events.order_by("number"):
         for item in [*event.data.get("messages", []), *event.data.get("calls", [])]:
+            if told.get(item["id"], {}).get("outcome") and not item.get("outcome"):
+                yield f"event {event.number} takes the result of {item['name']} back"
             told[item["id"]] = item
     calls = {call.id: call for call in session.calls.select_related("tool_version")}
     for call in calls.values():
         yield from _differences(call.name, told.get(str(call.id)), call_shape(call))
     for message in session.messages.all():
-        ids = [str(call.id) for call in sorted(calls.values(), key=_place) if call.message_id == message.id]
+        ids = [str(call.id) for call in sorted(calls.values(), key=_place) if call.message_id == message.id and not call.parent_id]
         yield from _differences(f"message {message.position}", told.get(str(message.id)), message_shape(message, ids))
 
 

@@ -67,6 +67,7 @@ _STATES = {
     "state_executing": _("Running"),
     "state_asking": _("Has a question"),
     "state_delegated": _("Running in steps"),
+    "state_steps_wait": _("A step waits"),
     "state_unknown": _("Outcome unknown"),
     "outcome_succeeded": _("Done"),
     "outcome_answered": _("Answered by a person"),
@@ -97,6 +98,7 @@ _STATES = {
 
 _CALLS = {
     "calls": _("{n} calls"),
+    "steps_of": _("Steps of {thing}"),
     "arguments": _("Arguments"),
     "result": _("Result"),
     "error": _("Error"),

@@ -88,7 +88,7 @@ def _new_step(tx: Writing, recipe: ToolCall, step: NewStep) -> ToolCall:
         tool_version=version,
         asked_arguments=verdict.arguments,
         arguments=verdict.arguments,
-        why=f"{recipe.name}, {verdict.why}",
+        why=f"{_title(recipe)}, {verdict.why}",
         state=verdict.state,
         outcome=verdict.outcome or "",
         effect=verdict.effect,
@@ -96,6 +96,10 @@ def _new_step(tx: Writing, recipe: ToolCall, step: NewStep) -> ToolCall:
     )
     give_verdict(tx, call, verdict)
     return call
+
+
+def _title(call: ToolCall) -> str:
+    return (call.tool_version.data["title"] if call.tool_version else "") or call.name
 
 
 def _past(step: ToolCall) -> PastStep:

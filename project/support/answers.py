@@ -12,6 +12,7 @@ CAPABILITIES = """I am a small scripted planner, not a language model, so I only
 - Show the orders of Anna Weber
 - Refund 49 euros on order 1042, the cup was broken
 - E-mail the customer of order 1042 that the parcel is late and refund 10 euros
+- Close the case of order 1042 with 24.50 euros, a cup was broken
 - When should order 1051 be delivered?
 - Make the weekly report
 - Hand this over to a colleague
@@ -82,6 +83,17 @@ def orders(data: dict[str, Any]) -> str:
     return f"I found {data['found']} orders; the newest first:\n\n" + "\n".join(lines)
 
 
+def case(data: dict[str, Any]) -> str:
+    """A case that was closed, or what kept it open."""
+    told = [order(data["order_status"])] if "order_status" in data else []
+    if refunds := data.get("check_refunds"):
+        told.append(f"The customer had {refunds['refunds']} refunds before, €{refunds['refunded']} in all.")
+    if "refund_order" in data:
+        told.append(f"{report('refund_order', as_text(data['refund_order']), is_error=False)} The case is closed.")
+    told += [f"{WORK.get(tool, tool)} was not done: {words}" for tool, words in data["errors"].items()]
+    return "\n\n".join(told)
+
+
 def week(data: dict[str, Any]) -> str:
     """The weekly report."""
     lines = [f"- {name}: {value}" for name, value in data.items() if name != "until"]
@@ -96,6 +108,9 @@ WORK = {
     "ask_delivery_day": "Asking for the day",
     "set_delivery_day": "Setting the delivery day",
     "weekly_report": "The report",
+    "close_case": "Closing the case",
+    "check_parcel": "Checking the parcel",
+    "check_refunds": "Checking earlier refunds",
     "hand_over": "The hand-over",
 }
 
@@ -103,6 +118,7 @@ SENTENCES: dict[str, Callable[[Any], str]] = {
     "order_status": order,
     "find_orders": orders,
     "weekly_report": week,
+    "close_case": case,
     "refund_order": lambda d: (
         f"€{d['amount']} went back to the customer of order {d['order_id']}; €{d['left']} could still be refunded."
     ),

@@ -19,6 +19,7 @@ EXAMPLES = [
     "Where is order 1042?",
     "Refund 49 euros on order 1042, the cup was broken",
     "E-mail the customer of order 1042 that we are sorry for the delay, and refund 10 euros",
+    "Close the case of order 1042 with 24.50 euros, a cup was broken",
     "When should order 1051 be delivered?",
     "Make the weekly report",
 ]

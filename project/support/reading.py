@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CLAUSE = re.compile(
-    r"\s*[,;.]?\s+(?:and|then|also)\s+(?=(?:please\s+|then\s+)?(?:refund|pay|e-?mail|write|tell|hand|look|show)\b)",
+    r"\s*[,;.]?\s+(?:and|then|also)\s+(?=(?:please\s+|then\s+)?(?:refund|pay|close|e-?mail|write|tell|hand|look|show)\b)",
     re.I,
 )
 ORDER = re.compile(r"(?:\border\s*(?:no\.?|number)?|#)\s*#?\s*(\d{1,9})\b", re.I)
@@ -59,6 +59,11 @@ def needed(order: int | None) -> int:
     return order
 
 
+def close_case(clause: str, order: int | None) -> Wish:
+    """Close the case of order 1042 with 24.50 euros, a cup was broken."""
+    return Wish("close_case", refund(clause, order).arguments)
+
+
 def refund(clause: str, order: int | None) -> Wish:
     """Refund 49 euros on order 1042, the cup was broken."""
     found = AMOUNT.search(clause)
@@ -107,6 +112,7 @@ def sentence(text: str) -> str:
 
 
 RULES: list[tuple[re.Pattern[str], Callable[[str, int | None], Wish]]] = [
+    (re.compile(r"\bclose\b|\bsettle\b", re.I), close_case),
     (re.compile(r"\bhand\b.*\bover\b|\bescalate\b|\bto a colleague\b", re.I), hand_over),
     (re.compile(r"\brefund|\bmoney back\b|\bpay back\b|\breimburse", re.I), refund),
     (re.compile(r"\be-?mail\b|\b(?:write|tell)\b.*\bcustomer\b", re.I), send_email),

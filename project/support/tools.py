@@ -10,6 +10,7 @@ import datetime as dt
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
+from asgiref.sync import sync_to_async
 from django.core.mail import EmailMessage
 from django.db import transaction
 from django.db.models import Count, Q, Sum
@@ -21,7 +22,7 @@ from project.support.models import HandOver, Order, Refund
 
 MOST = 20
 CENT = Decimal("0.01")
-PAUSE = 0.7  # seconds; the report is slow so that one sees its progress
+PAUSE = 0.7  # seconds; report and checks are slow so that one sees them at work
 # What a card calls an argument; the model reads its description in the docstring.
 OrderNumber = Annotated[int, Field(title="Order", ge=1000, le=9999)]  # so nobody is asked about one that can't be
 Euros = Annotated[
@@ -214,3 +215,53 @@ async def weekly_report(ctx: allm.ToolContext) -> dict[str, Any]:
     totals = await refunds.aaggregate(count=Count("pk"), sum=Sum("amount"))
     ctx.progress(1.0, "Done")
     return report | {"refunds": totals["count"], "refunded": str((totals["sum"] or Decimal(0)).quantize(CENT))}
+
+
+@allm.tool(title="Check the parcel", idempotent=True)
+async def check_parcel(order_id: OrderNumber, ctx: allm.ToolContext) -> dict[str, Any]:
+    """Check where an order's parcel is and whether it came late.
+
+    Args:
+        order_id: The order's number, four digits.
+    """
+    ctx.progress(0.3, "Reading the parcel's dates")
+    await asyncio.sleep(2 * PAUSE)
+    order = await sync_to_async(get_order)(order_id)
+    dates = {"promised_for": iso(order.promised_for), "delivered_on": iso(order.delivered_on)}
+    return {"parcel": order.get_status_display(), "days_late": order.days_late} | dates
+
+
+@allm.tool(title="Check earlier refunds", idempotent=True)
+async def check_refunds(order_id: OrderNumber, ctx: allm.ToolContext) -> dict[str, Any]:
+    """Count what was paid back on all orders of an order's customer.
+
+    Args:
+        order_id: The order's number, four digits.
+    """
+    ctx.progress(0.5, "Going through the customer's orders")
+    await asyncio.sleep(3 * PAUSE)
+    order = await sync_to_async(get_order)(order_id)
+    refunds = Refund.objects.filter(order__customer=order.customer)
+    totals = await refunds.aaggregate(count=Count("pk"), sum=Sum("amount"))
+    return {"refunds": totals["count"], "refunded": str((totals["sum"] or Decimal(0)).quantize(CENT))}
+
+
+@allm.recipe(title="Close a case")
+def close_case(order_id: OrderNumber, amount: Euros, reason: Annotated[str, Field(title="Reason")]) -> allm.Plan:
+    """Close a complaint: look the order up, check its parcel and the customer's earlier refunds, and refund.
+
+    Args:
+        order_id: The order's number, four digits.
+        amount: Euros with two decimals, such as 49.50.
+        reason: Why, in one sentence; the customer can read it.
+    """
+    order = {"order_id": order_id}
+    return allm.Plan(
+        serial=[allm.Step(order_status, order)],
+        parallel=[
+            allm.Step(check_parcel, order),
+            allm.Step(check_refunds, order),
+            allm.Step(refund_order, order | {"amount": float(amount), "reason": reason}),
+        ],
+        compose=lambda serial, parallel, errors: {**serial, **parallel, "errors": errors},
+    )

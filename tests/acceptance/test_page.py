@@ -82,6 +82,27 @@ def test_progress_of_a_tool_is_shown_live(visit: Visit) -> None:
     expect(ann.find("progress")).to_have_count(0)
 
 
+@pytest.mark.row("R07")
+def test_a_recipe_is_a_tree_whose_states_change_live(visit: Visit) -> None:
+    sam = visit("sam")
+    sam.ask("case steps")
+    steps = sam.page.get_by_role("group", name="Steps of Wind a case up")
+    recipe = sam.find(".call:has(> .steps:not([hidden])) > .call-line")
+    expect(steps.locator("progress")).to_be_visible()
+    expect(recipe).to_contain_text("Running in steps")
+    expect(steps.locator(".card")).to_contain_text("goodwill")
+    sam.site.gate("steps").set()
+    expect(recipe).to_contain_text("A step waits")
+    sam.page.reload()
+    expect(recipe).to_contain_text("A step waits")
+    expect(steps.locator(".call-line:visible")).to_have_text([re.compile("Done.*Look up"), re.compile("Done.*report")])
+    assert violations(sam.page) == []
+    steps.get_by_role("button", name="Approve").click()
+    sam.finished()
+    expect(steps.locator(".call-line")).to_have_text([re.compile("Done")] * 3)
+    expect(recipe).to_contain_text("Done")
+
+
 def test_markdown_is_shown_with_coloured_code_and_safe_links(visit: Visit) -> None:
     ann = visit("ann")
     ann.ask("markdown please")

@@ -71,7 +71,11 @@ def _problems_of_events(session: Session) -> Iterator[str]:
     for call in calls.values():
         yield from _differences(call.name, told.get(str(call.id)), call_shape(call))
     for message in session.messages.all():
-        ids = [str(call.id) for call in sorted(calls.values(), key=_place) if call.message_id == message.id and not call.parent_id]
+        ids = [
+            str(call.id)
+            for call in sorted(calls.values(), key=_place)
+            if call.message_id == message.id and not call.parent_id
+        ]
         yield from _differences(f"message {message.position}", told.get(str(message.id)), message_shape(message, ids))
 
 

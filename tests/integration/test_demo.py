@@ -136,10 +136,10 @@ def open_calls(view: dict[str, Any]) -> list[dict[str, Any]]:
     return [call for call in view["calls"] if call["state"] in ("pending", "asking", "unknown")]
 
 
-def test_it_prints_address_logins_and_five_things_to_try(demo: Demo, agent: Person) -> None:
+def test_it_prints_address_logins_and_six_things_to_try(demo: Demo, agent: Person) -> None:
     assert all(name in demo.said for name in ("agent", "approver", "admin", "not a language model"))
     engine = agent.get("engines/")["results"][0]
-    assert len(engine["examples"]) == 5
+    assert len(engine["examples"]) == 6
     assert all(example in demo.said for example in engine["examples"])
     assert "not a language model" in engine["notice"]
 
@@ -171,6 +171,18 @@ def test_two_calls_of_one_turn_are_decided_one_by_one(agent: Person, approver: P
     view = agent.wait(view["session"]["id"], lambda v: v["session"]["status"] == "completed")
     assert "A person changed the call first" in last_text(view)
     assert "Not our fault" in last_text(view)
+
+
+def test_a_case_is_closed_in_steps_of_which_one_waits(agent: Person, approver: Person) -> None:
+    view = agent.ask("Close the case of order 1044 with 1 euro, a cup was broken")
+    steps = {call["name"]: call["outcome"] for call in view["calls"] if call["parent"]}
+    assert steps == {"order_status": "succeeded", "check_parcel": "succeeded", "check_refunds": "succeeded",
+                     "refund_order": ""}  # fmt: skip
+    (refund,) = (approver.get(f"calls/{call['id']}/") for call in open_calls(view))
+    approver.decide(refund, "approve")
+    view = agent.wait(view["session"]["id"], lambda v: v["session"]["status"] == "completed")
+    assert "€1.00 went back" in last_text(view)
+    assert "The case is closed." in last_text(view)
 
 
 def test_a_question_comes_back_to_the_person_who_asked(agent: Person) -> None:

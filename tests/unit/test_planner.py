@@ -14,7 +14,7 @@ from allm_django.providers.base import CallDelta, Finished, Model, TextDelta
 from project.support.planner import Planner, planner
 
 NAMES = ["find_orders", "order_status", "refund_order", "send_email", "ask_delivery_day", "set_delivery_day",
-         "hand_over", "weekly_report"]  # fmt: skip
+         "hand_over", "weekly_report", "close_case"]  # fmt: skip
 TOOLS = tuple(ToolSpec(name, name, {"type": "object"}) for name in NAMES)
 
 
@@ -56,6 +56,10 @@ def after(text: str, name: str, arguments: dict[str, Any], content: str, is_erro
         ("Which orders are packed?", [("find_orders", {"customer": "", "status": "packed"})]),
         ("When should order 1051 be delivered?", [("ask_delivery_day", {"order_id": 1051})]),
         ("Deliver order 1051 on 2030-01-31", [("set_delivery_day", {"order_id": 1051, "day": "2030-01-31"})]),
+        (
+            "Close the case of order 1042 with 24.50 euros, a cup was broken",
+            [("close_case", {"order_id": 1042, "amount": 24.5, "reason": "A cup was broken."})],
+        ),
         ("Make the weekly report", [("weekly_report", {})]),
         ("Hand this over to a colleague", [("hand_over", {"note": "Hand this over to a colleague."})]),
         (

@@ -60,6 +60,7 @@ SCENES: dict[str, list[object]] = {
     ],
     "shirt": [call("shirt", {}), told],
     "report": [lambda request: call("make_report", {"gate": request.messages[-1].content.split()[1]}), told],
+    "case": [lambda request: call("wind_up", {"gate": request.messages[-1].content.split()[1]}), told],
     "many": [*[call("look_up", {"order_id": str(n)}) for n in range(52)], say("That was all.")],
     "markdown": [say(MARKDOWN)],
     "slow": [slow],

@@ -41,3 +41,15 @@ async def make_report(gate: str, ctx: allm.ToolContext) -> dict[str, Any]:
         ctx.progress(0.5, "page 2 of 4")
         await asyncio.sleep(0.05)
     return {"pages": 4}
+
+
+@allm.recipe(title="Wind a case up")
+def wind_up(gate: str) -> allm.Plan:
+    """Look the order up, then make a report and refund."""
+    return allm.Plan(
+        serial=[allm.Step(look_up, {"order_id": "1042"})],
+        parallel=[
+            allm.Step(make_report, {"gate": gate}),
+            allm.Step(refund, {"order_id": "1042", "amount": 10.0}, "goodwill"),
+        ],
+    )

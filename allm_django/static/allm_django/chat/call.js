@@ -38,41 +38,43 @@ export class CallView {
     this.progress = h("div", { class: "call-progress" });
     this.details = h("div", { class: "call-details", id, hidden: true });
     this.slot = h("div", { class: "call-card" });
-    this.steps = h("div", { class: "steps" });
+    this.steps = h("div", { class: "steps", role: "group", hidden: true });
     this.element = h("div", { class: "call", dataset: { call: call.id } }, this.line, this.by, this.progress, this.details, this.slot, this.steps);
   }
 
   update(call) {
+    const steps = this.#page.stepsOf(call);
+    if (this.#call !== call || steps.length) this.#drawLine(call, steps);
     if (this.#call !== call) {
       const was = this.#call;
       this.#call = call;
-      this.#drawLine();
       this.#drawProgress();
       this.#drawCard();
       if (this.#open && was?.version !== call.version) this.#page.needCard(call.id);
       if (this.#open) this.#drawDetails();
     }
-    keyed(this.steps, this.#steps, this.#page.stepsOf(call), (step) => step.id, (step) => new CallView(step, this.#page));
+    this.steps.hidden = steps.length === 0;
+    keyed(this.steps, this.#steps, steps, (step) => step.id, (step) => new CallView(step, this.#page));
   }
 
   /** Called each second while something runs. */
   tick() {
-    if (this.#call.state === "executing") text(this.#parts.time, duration(this.#call.started_at));
+    if (this.element.dataset.tone === "running" && this.#call.started_at) text(this.#parts.time, duration(this.#call.started_at));
     for (const step of this.#steps.values()) step.tick();
   }
 
-  #drawLine() {
-    const call = this.#call;
-    const { icon: name, tone, word } = look(call);
+  #drawLine(call, steps) {
+    const { icon: name, tone, word } = look(call, steps);
     const { state, title, short, time } = this.#parts;
     this.element.dataset.tone = tone;
     this.element.dataset.state = call.state;
     fill(state, icon(name), h("span", {}, word));
     fill(title, visible(titleOf(call)));
+    this.steps.setAttribute("aria-label", t("steps_of", { thing: titleOf(call) }));
     fill(short, visible(shortened(call)));
     time.title = fullTime(call.finished_at ?? call.started_at ?? call.created_at);
     const from = call.started_at ?? null;
-    text(time, from ? duration(from, call.finished_at) : "");
+    text(time, from && tone !== "waiting" ? duration(from, call.finished_at) : "");
     fill(this.by, visible(saidBy(call)));
   }
 

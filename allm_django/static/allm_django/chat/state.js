@@ -1,5 +1,6 @@
 // How a call's state looks: an icon, a word and a tone; never a colour alone.
 
+import { isOpen } from "./store.js";
 import { t } from "./words.js";
 
 const OPEN = {
@@ -23,11 +24,18 @@ const SETTLED = {
   cancelled: ["rejected", "quiet"],
 };
 
-/** {icon, tone, word} of a call. */
-export function look(call) {
+/** {icon, tone, word} of a call; a recipe that only waits for people says so. */
+export function look(call, steps = []) {
+  if (call.state === "delegated" && waits(steps)) return { icon: "clock", tone: "waiting", word: t("state_steps_wait") };
   const settled = call.state === "settled";
   const [icon, tone] = (settled ? SETTLED[call.outcome] : OPEN[call.state]) ?? ["unknown", "quiet"];
   return { icon, tone, word: t(settled ? `outcome_${call.outcome}` : `state_${call.state}`) };
+}
+
+/** Whether none of these steps runs, and one waits for a person. */
+function waits(steps) {
+  const open = steps.filter((step) => step.state !== "settled");
+  return open.length > 0 && open.every(isOpen);
 }
 
 /** One honest sentence about how a call was settled by people or time, or "". */

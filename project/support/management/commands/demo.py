@@ -25,7 +25,7 @@ WORDS = """
               admin      may do everything, so one window is enough
   Password    {password} (for all three)
 
-  Five things to try:
+  Six things to try:
 {examples}
 
   E-mails go to var/mail. Stop with Ctrl-C.
@@ -35,7 +35,7 @@ WORDS = """
 class Command(BaseCommand):
     """Run the demo on this machine."""
 
-    help = "Migrate, sync tools, make demo data, print the address, logins and five things to try, and serve."
+    help = "Migrate, sync tools, make demo data, print the address, logins and six things to try, and serve."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """``--port``: where to listen; the next free one if it is taken."""

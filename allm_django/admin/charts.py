@@ -94,6 +94,15 @@ def lanes(
     )
 
 
+def key(series: Iterable[tuple[str, str]]) -> SafeString:
+    """What the tones of a picture mean: pairs of tone and words."""
+    row = (
+        '<li><svg class="allm-dot" width="10" height="10" aria-hidden="true">'
+        '<rect class="allm-tone-{}" width="10" height="10" rx="2"/></svg>{}</li>'
+    )
+    return format_html('<ul class="allm-key">{}</ul>', format_html_join("", row, series))
+
+
 def stacked(spans: Iterable[Span]) -> list[list[Span]]:
     """The spans in as few rows as they fit into without overlap, earliest first."""
     rows: list[list[Span]] = []

@@ -109,7 +109,7 @@ def seconds(start: datetime | None, end: datetime | None) -> str:
 
 
 def duration(value: float | None) -> str:
-    """Seconds in words: ``340 ms``, ``1.2 s``, ``2 min 5 s``; a dash for unknown."""
+    """Seconds in words: ``340 ms``, ``1.2 s``, ``2 min 5 s``, ``3 h 20 min``, ``2 d 4 h``; a dash for unknown."""
     if value is None:
         return "–"
     if value < 1:
@@ -117,4 +117,10 @@ def duration(value: float | None) -> str:
     if value < 60:
         return _("%(n).1f s") % {"n": value}
     minutes, left = divmod(round(value), 60)
-    return _("%(m)d min %(s)d s") % {"m": minutes, "s": left}
+    if minutes < 60:
+        return _("%(m)d min %(s)d s") % {"m": minutes, "s": left}
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return _("%(h)d h %(m)d min") % {"h": hours, "m": minutes}
+    days, hours = divmod(hours, 24)
+    return _("%(d)d d %(h)d h") % {"d": days, "h": hours}

@@ -18,9 +18,9 @@ from allm_django.models import Worker
 class WorkerAdmin(ReadOnlyAdmin):
     """Those last seen first."""
 
-    list_display = ("host", "pid", "version", "layer", "sessions", "hung_threads", "last_seen", "started_at")
+    list_display = ("host", "pid", "version", "layer", "sweeps", "sessions", "hung_threads", "last_seen", "started_at")
     search_fields = ()
-    fields = ("id", "host", "pid", "version", "layer", "sessions", "hung_threads", "started_at", "seen_at")
+    fields = ("id", "host", "pid", "version", "layer", "sweeps", "sessions", "hung_threads", "started_at", "seen_at")
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """All: they hold nothing of anyone's."""

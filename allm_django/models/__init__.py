@@ -6,7 +6,7 @@ from allm_django.models.engine import Engine
 from allm_django.models.event import Event
 from allm_django.models.message import Message, MessageChunk
 from allm_django.models.run import Run
-from allm_django.models.session import IdempotencyKey, Session
+from allm_django.models.session import IdempotencyKey, Overview, Session
 from allm_django.models.tool import Tool, ToolVersion
 from allm_django.models.worker import Worker
 
@@ -17,6 +17,7 @@ __all__ = [
     "IdempotencyKey",
     "Message",
     "MessageChunk",
+    "Overview",
     "PendingCall",
     "Run",
     "Session",

@@ -50,6 +50,7 @@ class Decision(AppendOnlyModel):
         verbose_name_plural = _("decisions")
         ordering = ("session", "number")
         constraints = (models.UniqueConstraint(fields=("session", "number"), name="allm_decision_number_once"),)
+        indexes = (models.Index(fields=("-created_at",), name="allm_decision_by_time"),)
 
     def __str__(self) -> str:
         return visible(f"{self.who}: {self.get_verb_display()} · {self.name}")

@@ -66,6 +66,16 @@ class Session(models.Model):
         return visible(self.title) or str(self.id)
 
 
+class Overview(Session):
+    """The admin's page of figures over all sessions; it has no rows of its own (M07)."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("overview")
+        verbose_name_plural = _("overview")
+
+
 class IdempotencyKey(models.Model):
     """A request that was carried out: a resend gets the first answer again."""
 

@@ -17,6 +17,7 @@ class Worker(models.Model):
     version = models.CharField(_("version"), max_length=32)
     layer = models.CharField(_("channel layer"), max_length=255, blank=True)
     hung_threads = models.PositiveIntegerField(_("hung threads"), default=0)
+    sweeps = models.BooleanField(_("sweeps"), default=True, help_text=_("Takes up what dead processes left."))
     sessions = models.PositiveIntegerField(_("sessions at work"), default=0)
     started_at = models.DateTimeField(_("started at"))
     seen_at = models.DateTimeField(_("seen at"))

@@ -8,7 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from allm_django import __version__
-from allm_django.conf import channel_layer_path
+from allm_django.conf import channel_layer_path, conf
 from allm_django.models import Worker
 from allm_django.store import clock
 
@@ -27,6 +27,7 @@ def beat(worker: UUID, *, sessions: int, hung_threads: int) -> None:
             "pid": os.getpid(),
             "version": __version__,
             "layer": channel_layer_path(),
+            "sweeps": conf().SWEEPER,
             "started_at": now,
             "seen_at": now,
             "sessions": sessions,

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.text import capfirst
@@ -53,6 +53,8 @@ class OverviewAdmin(ToldAdmin):
 
         if not self.has_view_permission(request):
             raise PermissionDenied
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
         asked = request.GET.get("days", "")
         days = int(asked) if asked in map(str, RANGES) else RANGES[0]
         context = {

@@ -36,7 +36,7 @@ class InboxList(LightChangeList):
     def get_results(self, request: HttpRequest) -> None:
         """Django's, each call marked."""
         super().get_results(request)
-        self.result_list = list(self.result_list)  # type: ignore[assignment]
+        self.result_list = list(self.result_list)
         waiting = [call for call in self.result_list if call.state in DECIDABLE_STATES]
         mine = access.decidable_among(request.user, waiting)
         for call in self.result_list:

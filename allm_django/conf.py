@@ -185,6 +185,11 @@ def channel_layer_path() -> str:
     return str(layers.get("default", {}).get("BACKEND", ""))
 
 
+def layer_is_shared() -> bool:
+    """Whether the default channel layer can reach other processes."""
+    return channel_layer_path() not in ("", "channels.layers.InMemoryChannelLayer")
+
+
 def _load(path: str, name: str) -> Any:
     try:
         return import_string(path)

@@ -90,24 +90,37 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class Redis:
+    """A Redis on a port of its own, nothing written to disk; it can be ended and started again. Raises AbsentError."""
+
+    def __init__(self) -> None:
+        program = find(["redis-server"], [], REDIS)
+        self._port = free_port()
+        self._command = [program, "--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self.url = f"redis://127.0.0.1:{self._port}/0"
+        self.start()
+
+    def start(self) -> None:
+        """Start the server; returns when it answers."""
+        self._server = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        assert self._server.stdout is not None
+        if not any("Ready to accept connections" in line for line in iter(self._server.stdout.readline, "")):
+            raise RuntimeError("redis-server ended before it was ready.")
+
+    def stop(self) -> None:
+        """End it; harmless when it has ended."""
+        self._server.terminate()
+        self._server.communicate(timeout=10)
+
+
 @contextlib.contextmanager
 def redis() -> Iterator[str]:
-    """A new Redis on a free port, nothing written to disk, for as long as the block lasts; its URL.
-
-    Raises AbsentError.
-    """
-    program = find(["redis-server"], [], REDIS)
-    port = free_port()
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    """A new Redis for as long as the block lasts; its URL. Raises AbsentError."""
+    server = Redis()
     try:
-        assert server.stdout is not None
-        if not any("Ready to accept connections" in line for line in iter(server.stdout.readline, "")):
-            raise RuntimeError("redis-server ended before it was ready.")
-        yield f"redis://127.0.0.1:{port}/0"
+        yield server.url
     finally:
-        server.terminate()
-        server.communicate(timeout=10)
+        server.stop()
 
 
 def main(arguments: list[str]) -> int:

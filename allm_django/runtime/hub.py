@@ -7,7 +7,7 @@ queues are bounded: a client too slow for its news is told to load again (measur
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 from allm_django.runtime.news import News
@@ -62,6 +62,7 @@ class Hub:
     def __init__(self) -> None:
         self._lock = Lock()
         self._topics: dict[str, set[Subscriber]] = {}
+        self.pass_on: Callable[[Mapping[str, Sequence[News]]], None] | None = None  # to other processes (the relay)
 
     def subscribe(self, topic: str, subscriber: Subscriber) -> None:
         """Let ``subscriber`` have all that is published on ``topic`` from now on."""
@@ -81,12 +82,18 @@ class Hub:
         with self._lock:
             return list(self._topics)
 
-    def has(self, topic: str) -> bool:
-        """Whether anyone in this process listens to ``topic``."""
-        return topic in self._topics
+    def wants(self, topic: str) -> bool:
+        """Whether anyone here listens to ``topic``, or may elsewhere."""
+        return topic in self._topics or self.pass_on is not None
 
     def publish(self, batch: Mapping[str, Sequence[News]]) -> None:
-        """Hand each topic's news to its subscribers, in order. Never waits for a client, never fails for one."""
+        """Hand each topic's news to its subscribers, here and elsewhere. Never waits for a client, nor fails for one."""
+        if self.pass_on is not None:
+            self.pass_on(batch)
+        self.deliver(batch)
+
+    def deliver(self, batch: Mapping[str, Sequence[News]]) -> None:
+        """Hand each topic's news to its subscribers in this process, in order."""
         per_loop: dict[asyncio.AbstractEventLoop, list[tuple[Subscriber, Sequence[News]]]] = {}
         with self._lock:
             for topic, news in batch.items():

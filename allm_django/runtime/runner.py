@@ -11,6 +11,7 @@ import importlib
 import os
 import threading
 import uuid
+from concurrent.futures import Future
 from contextvars import Context
 from uuid import UUID
 
@@ -78,6 +79,23 @@ class Runner:
         if self.running:  # else the sweeper of another process finds the session
             self._soon(self._wake, session_id)
 
+    def drive(self, session_id: UUID) -> Future[None]:
+        """The same; what is returned is done when nobody drives the session in this process any more."""
+        done: Future[None] = Future()
+        done.set_running_or_notify_cancel()
+
+        def begin(session_id: UUID) -> None:
+            self._wake(session_id)
+            if task := self._drives.get(session_id):
+                task.add_done_callback(lambda _: done.set_result(None))
+            else:
+                done.set_result(None)
+
+        self.ensure_started()
+        if not (self.running and self._soon(begin, session_id)):
+            done.set_result(None)
+        return done
+
     def shutdown(self, timeout: float = 10.0) -> None:
         """Stop cleanly: no new work, answers are broken off, leases given back, within ``timeout`` seconds."""
         with self._lock:
@@ -105,11 +123,13 @@ class Runner:
 
     # -- on the loop ---------------------------------------------------------------------------------------------
 
-    def _soon(self, function: object, session_id: UUID) -> None:
+    def _soon(self, function: object, session_id: UUID) -> bool:
         try:
             self._loop.call_soon_threadsafe(function, session_id)  # type: ignore[arg-type]
         except RuntimeError:
             logger.debug("A wake-up came after the runner had stopped; the sweeper will find the session.")
+            return False
+        return True
 
     def _wake(self, session_id: UUID) -> None:
         if self._stopping:

@@ -19,6 +19,7 @@ from allm_django.core.types import JSONObject
 from allm_django.logs import get_logger
 from allm_django.loop.points import at
 from allm_django.models import Event, Message, ToolCall
+from allm_django.runtime import share_news
 from allm_django.runtime.hub import hub
 from allm_django.runtime.news import INBOX, News, event_news, inbox_news, progress_news, session_topic, text_news
 from allm_django.store.chunks import Chunk, write_chunks
@@ -146,28 +147,29 @@ class LiveStream:
     def _batch(
         self, chunks: Sequence[Chunk], progress: Sequence[tuple[Lease, UUID, JSONObject]]
     ) -> dict[str, list[News]]:
-        """The news for those who listen here, by topic."""
+        """The news for those who listen, by topic."""
         batch: dict[str, list[News]] = {}
         for chunk in chunks:
             pending = self._texts.get(chunk.message_id)  # None: its whole text has been told meanwhile
-            if pending is not None and hub.has(pending.topic):
+            if pending is not None and hub.wants(pending.topic):
                 batch.setdefault(pending.topic, []).append(text_news(chunk.message_id, chunk.offset, chunk.text))
         for lease, call_id, state in progress:
             topic = session_topic(lease.session_id)
-            if hub.has(topic):
+            if hub.wants(topic):
                 batch.setdefault(topic, []).append(progress_news(call_id, state["fraction"], state["text"]))
         return batch
 
 
 def publish_events(session_id: UUID, events: Sequence[Event], inbox: bool) -> None:
-    """Tell the sockets of this process of committed events."""
+    """Tell those who listen of committed events."""
+    share_news()
     batch: dict[str, list[News]] = {}
     topic = session_topic(session_id)
-    if events and hub.has(topic):
+    if events and hub.wants(topic):
         batch[topic] = [
             event_news(session_id, event.number, event.kind, event.created_at, event.data) for event in events
         ]
-    if inbox and hub.has(INBOX):
+    if inbox and hub.wants(INBOX):
         batch[INBOX] = [inbox_news()]
     if batch:
         hub.publish(batch)

@@ -24,6 +24,7 @@ from allm_django.conf import conf
 from allm_django.logs import get_logger
 from allm_django.models import MessageChunk, Session, ToolCall
 from allm_django.models.call import OPEN_CALLS
+from allm_django.runtime import share_news
 from allm_django.runtime.hub import call_in
 from allm_django.runtime.logins import Login, standing_users
 
@@ -83,7 +84,8 @@ class TailCheck:
         self._turn = 0
 
     def add(self, socket: Socket) -> None:
-        """Look after ``socket`` from now on."""
+        """Look after ``socket`` from now on; news of other processes are let in for it."""
+        share_news()
         with self._lock:
             self._sockets[socket] = None
             if self._thread is None:

@@ -69,6 +69,7 @@ def migrate(tell: Teller) -> None:
 def live(tell: Teller, story: dict[str, Any], kill_at: Sequence[Any] | None = None) -> None:
     """Start a session, decide what waits, stay until it ends; acknowledged is what the verbs have returned for."""
     from allm_django import runtime, sessions
+    from allm_django.runtime.runner import runner
 
     watch(tell, kill_at)
     session = sessions.start("desk", user=None, text=json.dumps(story))
@@ -78,6 +79,7 @@ def live(tell: Teller, story: dict[str, Any], kill_at: Sequence[Any] | None = No
         sessions.reply(session, json.dumps(story))
         tell("acknowledged", str(session.pk))
         settle(tell, sessions.wait(session))
+    tell("ran here", runner.running)
     runtime.shutdown()
 
 
@@ -113,6 +115,15 @@ def finish(tell: Teller, kill_at: Sequence[Any] | None = None) -> None:
     tell("finished")
 
 
+def settled(tell: Teller) -> None:
+    """Wait until all is done, by whoever does it."""
+    from allm_django import sessions
+    from allm_django.models import Session
+
+    for session in Session.objects.order_by("created_at"):
+        settle(tell, sessions.wait(session))
+
+
 def inspect(tell: Teller, approved: Sequence[str] = ()) -> None:
     """Tell everything that is wrong in the rows; ``approved``: calls whose approval was acknowledged."""
     from django.conf import settings
@@ -130,14 +141,15 @@ def inspect(tell: Teller, approved: Sequence[str] = ()) -> None:
         tell("problem", f"the approval of {call} was acknowledged and is lost")
 
 
-def start(tell: Teller, story: dict[str, Any]) -> None:
-    """Start a session for whoever drives it."""
+def start(tell: Teller, story: dict[str, Any], *, lost: bool = True) -> None:
+    """Start a session for whoever finds it; its wake-up is ``lost``, or given to the queue."""
     from django.conf import settings
     from django.test import override_settings
 
     from allm_django import sessions
 
-    with override_settings(ALLM=settings.ALLM | {"DISPATCH": "tests.integration.dispatches.Lost"}):
+    dispatch = "tests.integration.dispatches.Lost" if lost else settings.ALLM["DISPATCH"]
+    with override_settings(ALLM=settings.ALLM | {"DISPATCH": dispatch}):
         session = sessions.start("desk", user=None, text=json.dumps(story))
     tell("acknowledged", str(session.pk))
 
@@ -201,7 +213,7 @@ def look(tell: Teller) -> None:
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    function.__name__: function for function in (migrate, live, finish, inspect, start, stay, at_work, cancel, look)
+    function.__name__: function for function in (migrate, live, finish, settled, inspect, start, stay, at_work, cancel, look)
 }
 
 

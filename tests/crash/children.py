@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,19 @@ class Children:
     """One database with its ledger, and the process that forks children which work on it.
 
     Without ``sweeper`` they drive only what they start; without ``renewal`` they keep a lease for a second and write
-    nothing of their own accord, so that one may be stopped without a lock in its hands.
+    nothing of their own accord, so that one may be stopped without a lock in its hands. ``queue``: what the settings
+    need to know of one that brings the work to workers.
     """
 
-    def __init__(self, folder: Path, database: str = "", *, sweeper: bool = True, renewal: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        database: str = "",
+        *,
+        sweeper: bool = True,
+        renewal: bool = True,
+        queue: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ALLM_")}
         self.environment = environment | {
@@ -32,6 +41,7 @@ class Children:
             "ALLM_CRASH_DATABASE": database,
             "ALLM_CRASH_SWEEPER": "1" if sweeper else "0",
             "ALLM_CRASH_RENEW": "0.2" if renewal else "3600",
+            **(queue or {}),
         }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.child"],
@@ -92,9 +102,9 @@ class Children:
 
 
 @contextmanager
-def children(folder: Path, database: str = "", *, sweeper: bool = True, renewal: bool = True) -> Iterator[Children]:
+def children(folder: Path, database: str = "", **options: Any) -> Iterator[Children]:
     """Children on that database."""
-    made = Children(folder, database, sweeper=sweeper, renewal=renewal)
+    made = Children(folder, database, **options)
     try:
         yield made
     finally:

@@ -12,6 +12,11 @@ LEDGER = FOLDER / "ledger"
 
 SECRET_KEY = "only for children of tests, and long enough for whoever looks at it"
 INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "django.contrib.sessions", "allm_django"]
+DISPATCH = os.environ.get("ALLM_CRASH_DISPATCH", "inprocess.InProcess")
+if DISPATCH == "procrastinate.Procrastinate":
+    INSTALLED_APPS.append("procrastinate.contrib.django")
+if DISPATCH == "celery.Celery":
+    from tests.crash.queue import app as app  # the default app, which the tasks belong to
 ROOT_URLCONF = "allm_django.urls"
 DATABASES = {
     "default": databases.postgres(url)
@@ -21,6 +26,7 @@ DATABASES = {
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 ALLM = {
+    "DISPATCH": f"allm_django.runtime.dispatch.{DISPATCH}",
     "TOOL_MODULES": ["tests.crash.tools"],
     "PROVIDERS": {"story": "tests.crash.tools.story"},
     "LEASE_SECONDS": 1.0,

@@ -87,7 +87,7 @@ class Hub:
         return topic in self._topics or self.pass_on is not None
 
     def publish(self, batch: Mapping[str, Sequence[News]]) -> None:
-        """Hand each topic's news to its subscribers, here and elsewhere. Never waits for a client, nor fails for one."""
+        """Hand each topic's news to its subscribers, here and elsewhere. Never waits for a client."""
         if self.pass_on is not None:
             self.pass_on(batch)
         self.deliver(batch)

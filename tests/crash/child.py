@@ -213,7 +213,8 @@ def look(tell: Teller) -> None:
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    function.__name__: function for function in (migrate, live, finish, settled, inspect, start, stay, at_work, cancel, look)
+    function.__name__: function
+    for function in (migrate, live, finish, settled, inspect, start, stay, at_work, cancel, look)
 }
 
 

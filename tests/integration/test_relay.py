@@ -1,4 +1,4 @@
-"""The relay: news go from process to process over a real Redis, in order, and find their way again after it was away."""
+"""The relay: news go from process to process over a real Redis, in order, and again after it was away."""
 
 from __future__ import annotations
 

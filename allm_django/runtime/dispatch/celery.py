@@ -1,4 +1,4 @@
-"""Celery as the dispatch: ``ALLM["DISPATCH"] = "allm_django.runtime.dispatch.celery.Celery"`` (E06).
+"""Celery as ``ALLM["DISPATCH"]``: "allm_django.runtime.dispatch.celery.Celery" (E06).
 
 ``celery -A project worker --pool threads --concurrency 200``: a task waits, without work, for as long as its session
 is driven. Which broker, is the host project's choice; no results are kept.

@@ -1,4 +1,4 @@
-"""procrastinate as the dispatch: ``ALLM["DISPATCH"] = "allm_django.runtime.dispatch.procrastinate.Procrastinate"`` (E06).
+"""procrastinate as ``ALLM["DISPATCH"]``: "allm_django.runtime.dispatch.procrastinate.Procrastinate" (E06).
 
 ``manage.py procrastinate worker --concurrency 200 --shutdown-graceful-timeout 10``: a task waits, without work, for as
 long as its session is driven. The queue is a table of PostgreSQL; no other service is needed.
@@ -7,6 +7,7 @@ long as its session is driven. The queue is a table of PostgreSQL; no other serv
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from uuid import UUID
 
 from allm_django.runtime.dispatch import queued
@@ -42,7 +43,5 @@ class Procrastinate(queued.Queued):
 
     def enqueue(self, session_id: UUID) -> None:
         """A session that is in the queue already needs no second place."""
-        try:
+        with suppress(AlreadyEnqueued):
             advance.configure(queueing_lock=f"allm_django.{session_id}").defer(session_id=str(session_id))
-        except AlreadyEnqueued:
-            pass

@@ -1,4 +1,4 @@
-# make demo · make test · make storm · make bench · make wheel      (make help says more)
+# make demo · make test · make storm · make bench · make screenshots · make wheel      (make help says more)
 #
 #   PYTHON=python3.13        the Python that a new virtual environment is made with (3.11 or newer)
 #   VENV=.venv-313           where that environment is
@@ -22,7 +22,7 @@ EXTRAS := demo$(if $(ANTHROPIC_API_KEY),$(comma)anthropic)$(if $(GOOGLE_API_KEY)
 DEMO := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 DEV := $(VENV)/.installed-dev$(if $(DJANGO),-$(subst >,,$(subst <,,$(subst ~=,-,$(DJANGO)))))
 
-.PHONY: help demo test lint types tests storm bench wheel clean
+.PHONY: help demo test lint types tests storm bench screenshots wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -54,6 +54,9 @@ bench: $(DEV)
 	@for file in tests/benchmarks/bench_*.py; do \
 		module=$${file%.py}; $(PY) -m $$(echo $$module | tr / .) $(ARGS) || exit 1; \
 	done
+
+screenshots: $(DEV)
+	$(PY) -m tests.screenshots $(ARGS)
 
 wheel: $(DEV)
 	$(PY) -m build --outdir dist

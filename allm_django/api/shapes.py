@@ -136,6 +136,27 @@ class ProgressShape(s.Serializer[Any]):
     text = s.CharField()
 
 
+class ChangeShape(s.Serializer[Any]):
+    """What changed of the tool since the call was asked; null: nothing stood or stands there."""
+
+    field = s.CharField()
+    label = s.CharField()  # type: ignore[assignment]  # DRF takes fields off the class
+    before = s.CharField(allow_null=True)
+    after = s.CharField(allow_null=True)
+
+
+class KnownShape(s.Serializer[Any]):
+    """What is known of a call of unknown outcome: when, how often, under which key and in which process it ran."""
+
+    started_at = s.DateTimeField(allow_null=True)
+    attempt = s.IntegerField()
+    idempotency_key = s.CharField()
+    worker = s.CharField()
+    host = s.CharField()
+    pid = s.IntegerField(allow_null=True)
+    seen_at = s.DateTimeField(allow_null=True)
+
+
 class CardShape(s.Serializer[Any]):
     """A call as the viewer may see it, and what they may do."""
 
@@ -181,6 +202,8 @@ class CardShape(s.Serializer[Any]):
     session_title = s.CharField()
     said = s.CharField()
     changed = s.CharField()
+    changes = ChangeShape(many=True)
+    known = KnownShape(allow_null=True)
     hidden_characters = s.BooleanField()
 
 

@@ -115,6 +115,7 @@ _CALLS = {
     "decided_reject": _("{name} rejected it"),
     "decided_answer": _("{name} gave the result by hand"),
     "decided_retry": _("{name} had it run again"),
+    "decided_reask": _("{name} had it asked again"),
     "form_invalid": _("Mend the marked fields first."),
     "arguments_unreadable": _("The model's arguments are not valid JSON. This is what it wrote:"),
     "edited_before": _("A person changed what the model asked for:"),
@@ -129,6 +130,20 @@ _CARD = {
         "This call was started, but its end was never seen: it may or may not have taken effect. It is not run again "
         "by itself. Look where it would have taken effect, then say what is true."
     ),
+    "known_started": _("Started"),
+    "known_attempt": _("Attempt"),
+    "known_key": _("Look for this key"),
+    "known_where": _("Ran in"),
+    "known_process": _("{host}, process {pid}"),
+    "known_seen": _("last sign of life {time}"),
+    "known_gone": _("a process that is no longer on record"),
+    "reask": _("Ask again"),
+    "reask_hint": _(
+        "It can't be approved like this: what you see would not be what runs. Ask again to see the call with the tool "
+        "as it is now, or reject it."
+    ),
+    "gone_hint": _("It can't run any more. Reject it, or give its result by hand."),
+    "change_none": _("nothing"),
     "hidden_characters": _("These arguments hold invisible characters. They are shown as labels such as U+200B."),
     "hidden_in_field": _("With its invisible characters:"),
     "said_before": _("What the assistant said"),
@@ -140,8 +155,11 @@ _CARD = {
     "answer_instead": _("Answer instead"),
     "reject": _("Reject"),
     "reject_now": _("Reject"),
-    "mark_done": _("It took effect"),
+    "mark_done": _("Mark as done"),
+    "mark_done_way": _("It took effect. You say what the result was; nothing runs."),
     "run_again": _("Run it again"),
+    "run_again_way": _("It did not take effect. It runs once more, with the same key."),
+    "give_up_way": _("Leave it as it is. The assistant is told that it may have taken effect; nothing runs."),
     "retry_now": _("Run it again"),
     "reason": _("Reason"),
     "reason_hint": _("The assistant reads this. It may be left empty."),

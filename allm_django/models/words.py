@@ -36,6 +36,7 @@ DECISION_VERBS = (
     ("answer", pgettext_lazy("verb", "answer by hand")),
     ("reject", pgettext_lazy("verb", "reject")),
     ("retry", pgettext_lazy("verb", "try again")),
+    ("reask", pgettext_lazy("verb", "ask again")),
 )
 RUN_STATES = (
     (RunState.QUEUED.value, _("queued")),

@@ -13,9 +13,11 @@ from allm_django.access import DECIDABLE_STATES, Person
 from allm_django.core.encode import visible
 from allm_django.core.states import CallState
 from allm_django.core.types import JSON, JSONObject
-from allm_django.models import ToolCall
+from allm_django.models import ToolCall, Worker
+from allm_django.present.changes import change_shapes, changed_words
 from allm_django.present.people import name_of, person
-from allm_django.store.drift import allowed_verbs, drift
+from allm_django.present.unknown import known_of, workers_of
+from allm_django.store.drift import allowed_verbs
 from allm_django.store.shapes import call_shape
 
 
@@ -29,7 +31,8 @@ def cards(user: Person, calls: Iterable[ToolCall]) -> list[JSONObject]:
     """The cards of ``calls``, in their order, for ``user``."""
     rows = list(calls)
     rights = access.decidable_among(user, [call for call in rows if call.state in DECIDABLE_STATES])
-    return [_card(user, call, rights) for call in rows]
+    workers = workers_of(rows)
+    return [_card(user, call, rights) | {"known": _known(user, call, rights, workers)} for call in rows]
 
 
 def card(user: Person, call_id: object) -> JSONObject:
@@ -55,9 +58,17 @@ def _card(user: Person, call: ToolCall, rights: set[uuid.UUID]) -> JSONObject:
         "asked_by": person(call.session.owner),
         "session_title": call.session.title,
         "said": call.message.text,
-        "changed": drift(call) if call.state == CallState.PENDING else "",
+        "changed": changed_words(call) if call.state == CallState.PENDING else "",
+        "changes": change_shapes(call) if call.state == CallState.PENDING and may_decide else [],
         "hidden_characters": _hides([call.name, call.arguments, call.raw_arguments]),
     }
+
+
+def _known(
+    user: Person, call: ToolCall, rights: set[uuid.UUID], workers: dict[uuid.UUID, Worker]
+) -> JSONObject | None:
+    """For those who are to find out what happened."""
+    return known_of(call, workers) if call.pk in rights or access.may_inspect(user) else None
 
 
 def staff_error(shape: JSONObject, error: JSONObject | None, user: Person) -> JSONObject:

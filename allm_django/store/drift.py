@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
+from allm_django.core.changes import Change, changes
 from allm_django.core.states import CallState
 from allm_django.models import ToolCall
 from allm_django.store.tools import content
@@ -14,30 +17,54 @@ VERBS_BY_STATE = {
 }
 
 
-def gone(call: ToolCall) -> str:
-    """Why the tool of this call can't be had any more, in words, or ``""``."""
+class Lost(StrEnum):
+    """Why the tool of a call can't be had any more."""
+
+    DELETED = "deleted"
+    DISABLED = "disabled"
+    HANDLER = "handler"
+
+
+LOST_WORDS = {
+    Lost.DELETED: "The tool was deleted.",
+    Lost.DISABLED: "The tool was disabled.",
+    Lost.HANDLER: "The tool's handler is no longer part of the program.",
+}
+
+
+def lost(call: ToolCall) -> Lost | None:
+    """Why the tool of this call can't be had any more, if so."""
     version = call.tool_version
     if version is None or version.tool is None:
-        return "The tool was deleted."
+        return Lost.DELETED
     if not version.tool.enabled:
-        return "The tool was disabled."
+        return Lost.DISABLED
     if version.tool.handler and registry.get(version.tool.handler) is None:
-        return "The tool's handler is no longer part of the program."
-    return ""
+        return Lost.HANDLER
+    return None
+
+
+def gone(call: ToolCall) -> str:
+    """Why the tool of this call can't be had any more, in words, or ``""``."""
+    reason = lost(call)
+    return LOST_WORDS[reason] if reason is not None else ""
+
+
+def changes_since(call: ToolCall) -> list[Change]:
+    """What of the tool differs from the version that this call was asked by, place by place; empty if it is gone."""
+    version = call.tool_version
+    if version is None or version.tool is None:
+        return []
+    now = content(version.tool)
+    return list(changes({name: version.data[name] for name in now if name in version.data}, now))
 
 
 def drift(call: ToolCall) -> str:
     """What changed of the tool since this call was asked, in words, or ``""`` (H04)."""
-    version = call.tool_version
-    if lost := gone(call):
-        return lost
-    assert version is not None
-    assert version.tool is not None
-    now = content(version.tool)
-    if now == version.data:
-        return ""
-    changed = [name for name in now if now[name] != version.data.get(name)]
-    return f"The tool was changed ({', '.join(changed)})."
+    if words := gone(call):
+        return words
+    changed = dict.fromkeys(change.path[0] for change in changes_since(call))
+    return f"The tool was changed ({', '.join(changed)})." if changed else ""
 
 
 def allowed_verbs(call: ToolCall) -> tuple[str, ...]:

@@ -7,9 +7,13 @@ import socket
 from datetime import timedelta
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef, QuerySet
+
 from allm_django import __version__
 from allm_django.conf import channel_layer_path, conf
-from allm_django.models import Worker
+from allm_django.core.states import CallState
+from allm_django.models import ToolCall, Worker
+from allm_django.models.call import OPEN_CALLS
 from allm_django.store import clock
 
 FORGOTTEN_AFTER = timedelta(hours=1)
@@ -18,7 +22,7 @@ FORGOTTEN_AFTER = timedelta(hours=1)
 def beat(worker: UUID, *, sessions: int, hung_threads: int) -> None:
     """Say that a process is alive; rows long silent are removed."""
     now = clock.now()
-    Worker.objects.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
+    _needless().filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
     Worker.objects.update_or_create(
         pk=worker,
         defaults={"seen_at": now, "sessions": sessions, "hung_threads": hung_threads},
@@ -38,4 +42,10 @@ def beat(worker: UUID, *, sessions: int, hung_threads: int) -> None:
 
 def leave(worker: UUID) -> None:
     """Remove the row of a process that stops cleanly."""
-    Worker.objects.filter(pk=worker).delete()
+    _needless().filter(pk=worker).delete()
+
+
+def _needless() -> QuerySet[Worker]:
+    """Rows that nobody asks after: not those of processes in which a call of unknown outcome ran (H07)."""
+    asked = ToolCall.objects.filter(OPEN_CALLS, state=CallState.UNKNOWN, worker=OuterRef("pk"))
+    return Worker.objects.filter(~Exists(asked))

@@ -150,7 +150,7 @@ def test_a_tool_that_changed_since_can_only_be_asked_again_or_closed(ann: User, 
     save_tool(tool)
     card = Browser(kim).get(f"calls/{call.pk}/").json()
     assert card["verbs"] == ["answer", "reject", "reask"]
-    assert "description" in card["changed"]
+    assert [change["field"] for change in card["changes"]] == ["description"]
     refused = Browser(kim).decide(call, "approve")
     assert (refused.status_code, refused.json()["code"]) == (409, "changed_since_asked")
 

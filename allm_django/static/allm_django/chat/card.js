@@ -6,11 +6,12 @@ import { BOXES } from "./boxes.js";
 import { button, fill, h, icon, keyButton, visible } from "./dom.js";
 import { copyText } from "./markdown.js";
 import { brief } from "./json.js";
+import { changedOf, knownOf } from "./facts.js";
 import { isOpen } from "./store.js";
 import { look, settledBy } from "./state.js";
 import { fullTime, since, t } from "./words.js";
 
-const CONFLICTS = new Set(["already_decided", "version_mismatch", "conflict", "state"]);
+const CONFLICTS = new Set(["already_decided", "version_mismatch", "conflict", "state", "changed_since_asked"]);
 let cards = 0;
 
 export class Card {
@@ -52,7 +53,7 @@ export class Card {
   update(card) {
     const before = this.#card;
     this.#card = card;
-    const drawn = JSON.stringify([card.version, card.state, card.verbs, card.may_decide, card.may_answer, card.changed, card.why]);
+    const drawn = JSON.stringify([card.version, card.state, card.verbs, card.may_decide, card.may_answer, card.changed, card.changes, card.known, card.why]);
     if (drawn === this.#drawn) return;
     const typed = this.#drawn ? this.#typed(before) : "";
     this.#drawn = drawn;
@@ -81,7 +82,7 @@ export class Card {
     this.#arguments?.close();
     this.#arguments = this.#makeArguments();
     const whole = this.#arguments.element;
-    fill(body, !isOpen(card) ? null : card.state === "pending" ? whole : h("details", {}, h("summary", {}, t("arguments")), whole));
+    fill(body, !isOpen(card) ? null : card.state === "pending" ? whole : h("details", { open: card.state === "unknown" }, h("summary", {}, t("arguments")), whole));
     fill(box);
     this.#box = null;
     verbs.hidden = false;
@@ -94,8 +95,9 @@ export class Card {
     return [
       h("p", { class: "facts" }, this.#askedFacts().map((fact) => h("span", {}, visible(fact)))),
       card.state === "unknown" && h("p", { class: "plain" }, t("unknown_explained")),
+      card.known && knownOf(card.known),
       card.state === "asking" && h("p", { class: "question" }, visible(card.question?.text ?? "")),
-      card.changed && h("p", { class: "warning" }, icon("warning"), h("span", {}, visible(card.changed))),
+      card.changed && changedOf(card),
       card.hidden_characters && h("p", { class: "warning" }, icon("warning"), h("span", {}, t("hidden_characters"))),
       this.#elsewhere && card.said && h("details", { class: "said" }, h("summary", {}, t("said_before")), h("p", {}, visible(card.said))),
       card.description && h("p", { class: "description" }, visible(card.description)),
@@ -132,6 +134,7 @@ export class Card {
       changed
         ? this.#button(t("approve_edited"), "primary", () => this.#decide("edit", { arguments: this.#arguments.value() }))
         : this.#can("approve") && this.#button(t("approve_thing", { thing }), "primary", () => this.#decide("approve"), "a"),
+      this.#can("reask") && this.#button(t("reask"), "primary", () => this.#decide("reask")),
       changed && this.#button(t("discard_changes"), "", () => this.#arguments.reset()),
       this.#can("answer") && this.#button(t("answer_instead"), "", () => this.#open("answer")),
       this.#can("reject") && this.#button(t("reject"), "danger", () => this.#open("reject"), "r"),
@@ -147,12 +150,16 @@ export class Card {
     return [];
   }
 
+  /** The three ways out, each with what it means. */
   #unknownVerbs() {
-    return [
-      this.#can("answer") && this.#button(t("mark_done"), "primary", () => this.#open("done")),
-      this.#can("retry") && this.#button(t("run_again"), "", () => this.#open("retry")),
-      this.#can("reject") && this.#button(t("reject"), "danger", () => this.#open("reject"), "r"),
-    ];
+    const way = (verb, control, words) => this.#can(verb) && h("li", {}, control, h("span", {}, words));
+    return h(
+      "ul",
+      { class: "ways" },
+      way("answer", this.#button(t("mark_done"), "primary", () => this.#open("done")), t("mark_done_way")),
+      way("retry", this.#button(t("run_again"), "", () => this.#open("retry")), t("run_again_way")),
+      way("reject", this.#button(t("reject"), "danger", () => this.#open("reject"), "r"), t("give_up_way")),
+    );
   }
 
   #button(label, tone, press, key = "") {

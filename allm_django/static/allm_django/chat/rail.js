@@ -1,4 +1,5 @@
-// "Waiting": every call that this person may decide, oldest first; each line opens its card in place.
+// "Waiting": every call that this person may decide, oldest first; each line opens its card in place. Those of which
+// nobody knows whether they took effect stand apart, above.
 
 import { get } from "./api.js";
 import { Card } from "./card.js";
@@ -62,9 +63,12 @@ class Entry {
 
 const facts = (card, word) => [card.state === "pending" ? "" : word, card.asked_by?.name, since(card.created_at)].filter(Boolean).join(" · ");
 
+const isLost = (card) => card.state === "unknown";
+
 export class Rail {
   #cards = new Map();
   #entries = new Map();
+  #lost = new Map(); // entries of calls of unknown outcome
   #parts;
   #asked = 0;
   #page;
@@ -73,9 +77,9 @@ export class Rail {
   /** `page` offers showCall(card), openSession(card), decided(card) and announce(words). */
   constructor(root, tab, page) {
     const find = (name) => root.querySelector(`[data-part=${name}]`);
-    this.#parts = { list: find("waiting-list"), empty: find("waiting-empty"), count: tab.querySelector("[data-part=waiting-count]"), head: find("waiting-head-count") };
+    this.#parts = { list: find("waiting-list"), lost: find("unknown-list"), group: find("unknown-group"), empty: find("waiting-empty"), count: tab.querySelector("[data-part=waiting-count]"), head: find("waiting-head-count") };
     this.#page = page;
-    this.#parts.list.before(this.#done);
+    this.#parts.group.before(this.#done);
   }
 
   async refresh() {
@@ -88,7 +92,7 @@ export class Rail {
       return; // the next notice or reconnect asks again
     }
     if (asked !== this.#asked) return;
-    const held = [...this.#cards.values()].filter((card) => this.#entries.get(card.id)?.holds);
+    const held = [...this.#cards.values()].filter((card) => this.#entry(card.id)?.holds);
     const fresh = page.results.filter((card) => !this.#cards.has(card.id));
     this.#cards = new Map([...held, ...page.results].map((card) => [card.id, card]));
     if (fresh.length && this.#asked > 1) this.#page.announce(t("announce_waiting", { thing: fresh[0].headline || fresh[0].title }));
@@ -98,7 +102,7 @@ export class Rail {
   /** A newer state of one card, unless the list was faster. */
   put(card, seen) {
     if (this.#cards.get(card.id) === seen) {
-      if (isOpen(card) || this.#entries.get(card.id)?.holds) this.#cards.set(card.id, card);
+      if (isOpen(card) || this.#entry(card.id)?.holds) this.#cards.set(card.id, card);
       else {
         this.#cards.delete(card.id);
         this.#tell(card);
@@ -124,14 +128,19 @@ export class Rail {
     return this.#cards.size;
   }
 
+  #entry(id) {
+    return this.#entries.get(id) ?? this.#lost.get(id);
+  }
+
   /** The oldest card that waits. */
   first() {
     return this.#cards.values().next().value;
   }
 
   open(id) {
-    this.#entries.get(id)?.toggle(true);
-    this.#parts.list.querySelector(`[data-entry="${CSS.escape(id)}"] .card`)?.focus();
+    const entry = this.#entry(id);
+    entry?.toggle(true);
+    entry?.element.querySelector(".card")?.focus();
   }
 
   showElsewhere(card) {
@@ -144,7 +153,10 @@ export class Rail {
 
   #draw(count = this.#cards.size) {
     const cards = [...this.#cards.values()].sort((a, b) => a.created_at.localeCompare(b.created_at));
-    keyed(this.#parts.list, this.#entries, cards, (card) => card.id, (card) => new Entry(card, this));
+    const [lost, others] = [cards.filter(isLost), cards.filter((card) => !isLost(card))];
+    keyed(this.#parts.lost, this.#lost, lost, (card) => card.id, (card) => new Entry(card, this));
+    keyed(this.#parts.list, this.#entries, others, (card) => card.id, (card) => new Entry(card, this));
+    this.#parts.group.hidden = lost.length === 0;
     this.#parts.empty.hidden = cards.length > 0;
     for (const place of [this.#parts.count, this.#parts.head]) {
       text(place, count ? String(count) : "");

@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
 from allm_django.admin.base import ReadOnlyAdmin
-from allm_django.admin.display import json_block, link_to, one_line, seconds, text_column
+from allm_django.admin.display import age, json_block, link_to, one_line, plain, seconds, text_column
 from allm_django.admin.masking import arguments_of, masked, may_see_all, written
 from allm_django.admin.search import name_of
-from allm_django.models import ToolCall
+from allm_django.core.states import CallState
+from allm_django.models import ToolCall, Worker
+from allm_django.present.changes import change_shapes, changed_words
 
 LONG_COLUMNS = (
     "asked_arguments",
@@ -49,11 +52,11 @@ class CallAdmin(ReadOnlyAdmin):
     ordering = ("-created_at",)
     fieldsets = (
         (None, {"fields": ("shown_name", "state", "outcome", "shown_why", "session_link", "run_link", "parent_link")}),
-        (_("Arguments"), {"fields": ("whole_arguments", "asked", "raw", "tool_version")}),
+        (_("Arguments"), {"fields": ("whole_arguments", "asked", "raw", "tool_version", "shown_changes")}),
         (_("Decision"), {"fields": ("shown_decider", "decided_verb", "decided_at", "shown_reason", "shown_question")}),
         (_("Result"), {"fields": ("shown_content", "shown_result", "shown_error", "shown_late", "shown_effect")}),
         (_("Times"), {"fields": ("attempt", "version", "created_at", "expires_at", "started_at", "finished_at")}),
-        (_("Ids"), {"fields": ("id", "shown_call_id", "shown_provider_id")}),
+        (_("Ids"), {"fields": ("id", "shown_call_id", "shown_provider_id", "idempotency_key", "ran_in")}),
     )
 
     shown_name = text_column(ToolCall, "name")
@@ -115,6 +118,26 @@ class CallAdmin(ReadOnlyAdmin):
     def raw(self, call: ToolCall) -> SafeString | str:
         """The model's own text."""
         return json_block(written(call, clear=_clear(call)))
+
+    @admin.display(description=_("changed since asked"))
+    def shown_changes(self, call: ToolCall) -> SafeString | str:
+        """What changed of its tool while it waits, place by place (H04)."""
+        if call.state != CallState.PENDING or not (words := changed_words(call)):
+            return "–"
+        lines = change_shapes(call) if _clear(call) else []
+        rows = ((each["label"], each["before"] or "–", each["after"] or "–") for each in lines)
+        return format_html("{}<ul>{}</ul>", words, format_html_join("", "<li>{}: <del>{}</del> → {}</li>", rows))
+
+    @admin.display(description=_("idempotency key"))
+    def idempotency_key(self, call: ToolCall) -> str:
+        """What handlers pass on, to find a call's effect by (H07)."""
+        return call.idempotency_key
+
+    @admin.display(description=_("ran in"))
+    def ran_in(self, call: ToolCall) -> str:
+        """The process, if it is on record."""
+        worker = Worker.objects.filter(pk=call.worker).first() if call.worker else None
+        return f"{plain(worker.host)}, {worker.pid} ({age(worker.seen_at)})" if worker else str(call.worker or "–")
 
     @admin.display(description=_("question"))
     def shown_question(self, call: ToolCall) -> SafeString | str:

@@ -64,9 +64,7 @@ def _card(user: Person, call: ToolCall, rights: set[uuid.UUID]) -> JSONObject:
     }
 
 
-def _known(
-    user: Person, call: ToolCall, rights: set[uuid.UUID], workers: dict[uuid.UUID, Worker]
-) -> JSONObject | None:
+def _known(user: Person, call: ToolCall, rights: set[uuid.UUID], workers: dict[uuid.UUID, Worker]) -> JSONObject | None:
     """For those who are to find out what happened."""
     return known_of(call, workers) if call.pk in rights or access.may_inspect(user) else None
 

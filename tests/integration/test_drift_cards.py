@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from allm_django import sessions
@@ -124,3 +126,17 @@ def test_the_process_of_a_lost_call_stays_on_record_until_someone_has_looked(des
     sessions.reject(row, by=kim, version=row.version)
     workers.beat(other.pk, sessions=0, hung_threads=0)
     assert not Worker.objects.filter(pk=row.worker).exists()
+
+
+def test_the_admin_tells_both_too(desk: Desk, kim: User, client: Client) -> None:
+    unknown(desk)
+    lost = desk.call()
+    kim.is_staff = True
+    kim.save()
+    client.force_login(kim)
+    page = client.get(reverse("admin:allm_django_pendingcall_change", args=[lost.pk])).content.decode()
+    assert lost.idempotency_key in page
+    change(description="Something <b>else</b>.")
+    ToolCall.objects.update(state="pending")
+    page = client.get(reverse("admin:allm_django_pendingcall_change", args=[lost.pk])).content.decode()
+    assert "<del>The tool work.</del> → Something &lt;b&gt;else&lt;/b&gt;." in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +17,19 @@ from allm_django.present.cards import card
 from allm_django.store import workers
 from allm_django.store.tools import delete_tool, save_tool
 from allm_django.testing import call, say
-from tests.integration.cast import person
+from tests.integration.cast import person, without_runner
 from tests.integration.desk import Desk
 from tests.integration.standing import pending, unknown
 
 pytestmark = pytest.mark.django_db
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "number", "maximum": 100}, "card": {"type": "string"}}}
+
+
+@pytest.fixture(autouse=True)
+def no_runner() -> Iterator[None]:
+    """Requests start no runner here."""
+    with without_runner():
+        yield
 
 
 @pytest.fixture
@@ -60,13 +68,13 @@ def test_the_card_says_field_by_field_what_changed(desk: Desk, kim: User) -> Non
     shown = card(kim, row.pk)
     assert shown["changed"] == "The tool was changed since this call was asked for."
     assert lines(shown) == [
-        "Description: The tool work. → Pays[U+202E] back.",
-        "Schema: amount › maximum: 100 → 50",
-        'Schema: card: {"type":"string"} → None',
-        'Schema: note: None → {"type":"string"}',
-        'Schema: required: None → ["amount"]',
-        "Timeout: 30 → 5",
-        "Four eyes: no → yes",
+        "description: The tool work. → Pays⟦U+202E⟧ back.",
+        "schema: amount › maximum: 100 → 50",
+        'schema: card: {"type":"string"} → None',
+        'schema: note: None → {"type":"string"}',
+        'schema: required: None → ["amount"]',
+        "timeout: 30 → 5",
+        "four eyes: no → yes",
     ]
     assert shown["verbs"] == ["answer", "reject", "reask"]
 

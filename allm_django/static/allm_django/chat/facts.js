@@ -8,7 +8,8 @@ export function changedOf(card) {
   const lines = (card.changes ?? []).map(({ label, before, after }) =>
     h("li", {}, h("span", { class: "change-name" }, visible(`${label}: `)), h("del", {}, shown(before)), " → ", h("ins", {}, shown(after))),
   );
-  const hint = card.may_decide ? t(card.verbs.includes("reask") ? "reask_hint" : "gone_hint") : "";
+  const way = card.verbs.includes("reask") ? t("reask_hint") : t("gone_hint");
+  const hint = card.may_decide ? way : "";
   return h(
     "div",
     { class: "warning drift" },

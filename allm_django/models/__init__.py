@@ -7,6 +7,7 @@ from allm_django.models.event import Event
 from allm_django.models.message import Message, MessageChunk
 from allm_django.models.run import Run
 from allm_django.models.session import IdempotencyKey, Overview, Session
+from allm_django.models.tombstone import Tombstone
 from allm_django.models.tool import Tool, ToolVersion
 from allm_django.models.worker import Worker
 
@@ -21,6 +22,7 @@ __all__ = [
     "PendingCall",
     "Run",
     "Session",
+    "Tombstone",
     "Tool",
     "ToolCall",
     "ToolVersion",

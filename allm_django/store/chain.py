@@ -36,20 +36,18 @@ def audit_keys() -> tuple[str, ...]:
     return keys
 
 
-def append(session: Session, decision: Decision, previous: str) -> str:
-    """Number and sign ``decision`` as the session's next after the one with HMAC ``previous``; seal the session.
+def append(session: Session, decision: Decision, previous: Decision | None) -> None:
+    """Number and sign ``decision`` as the session's next after ``previous``, its last; seal the session.
 
-    Returns its HMAC. The caller holds the session's lock and saves both.
+    The caller holds the session's lock and saves both. A chain that was tampered with goes on, with a broken seal.
     """
     keys = audit_keys()
-    intact = is_sealed(session, session.decision_count, previous, keys)
-    session.decision_count += 1
-    decision.number = session.decision_count
-    decision.hmac = _sign("decision", _parts(decision, previous), keys[0])
-    session.decision_seal = _sign("seal", [str(session.pk), decision.number, decision.hmac], keys[0])
-    if not intact:
-        session.decision_seal = BROKEN
-    return decision.hmac
+    last, number = (previous.hmac, previous.number) if previous else ("", 0)
+    intact = number == session.decision_count and is_sealed(session, number, last, keys)
+    decision.number = session.decision_count = max(number, session.decision_count) + 1
+    decision.hmac = _sign("decision", _parts(decision, last), keys[0])
+    seal = _sign("seal", [str(session.pk), decision.number, decision.hmac], keys[0])
+    session.decision_seal = seal if intact else BROKEN
 
 
 def is_signed(decision: Decision, previous: str, keys: tuple[str, ...]) -> bool:

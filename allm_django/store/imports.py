@@ -163,15 +163,16 @@ class _Import:
 
     def _record_decisions(self) -> None:
         """In their order. Who made them is what the file says, and marked so: no account here is named."""
-        previous = ""
+        previous: Decision | None = None
         ordered = sorted(self.decisions, key=lambda pair: pair[0]["number"])
         for given, call in ordered:
             decision = Decision(session=self.tx.session, call=call, name=call.name)
             for name in DECISION:
                 setattr(decision, name, given[name])
             decision.who = _imported(given["who"])
-            previous = chain.append(self.tx.session, decision, previous)
+            chain.append(self.tx.session, decision, previous)
             decision.save(using=alias())
+            previous = decision
 
 
 def _saved(row: Any, created_at: datetime) -> None:

@@ -45,7 +45,7 @@ def record(
         outcome=outcome,
         created_at=tx.now,
     )
-    chain.append(tx.session, decision, previous.hmac if previous else "")
+    chain.append(tx.session, decision, previous)
     decision.save(using=alias())
     call.decided_by, call.decided_name, call.decided_verb = by, decision.who, verb
     call.decided_at, call.decided_reason = tx.now, reason

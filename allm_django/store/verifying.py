@@ -8,9 +8,11 @@ from itertools import groupby
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
-from allm_django.models import Decision, Session
+from allm_django.models import Decision, Session, Tombstone
 from allm_django.store.chain import BROKEN, audit_keys, is_sealed, is_signed
+from allm_django.store.tombstones import is_genuine
 from allm_django.store.writing import alias, take_write_lock
 
 PAGE = 500  # sessions or decisions held at a time
@@ -18,7 +20,9 @@ PAGE = 500  # sessions or decisions held at a time
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Where a session's chain breaks first: ``kind`` is ``changed``, ``missing``, ``added`` or ``seal``."""
+    """Where a session's chain breaks first: ``kind`` is ``changed``, ``missing``, ``added``, ``seal`` or
+    ``tombstone``.
+    """
 
     session_id: UUID
     kind: str
@@ -33,6 +37,7 @@ class Verification:
     session_id: UUID | None = None
     sessions: int = 0
     decisions: int = 0
+    purged: int = 0
     keys: tuple[str, ...] = field(default_factory=audit_keys, repr=False)
 
     def broken(self) -> Iterator[Broken]:
@@ -42,6 +47,16 @@ class Verification:
                 self.sessions += 1
                 if self._first(session, rows) and (found := self._again(session.pk)):
                     yield found
+        for stone in self.tombstones().iterator(chunk_size=PAGE):
+            self.purged += 1
+            if not is_genuine(stone, self.keys):
+                words = "its tombstone was changed or put in by someone without the key"
+                yield Broken(stone.session_id, "tombstone", 0, words)
+
+    def tombstones(self) -> QuerySet[Tombstone]:
+        """What is left of sessions that were purged."""
+        stones = Tombstone.objects.using(alias()).order_by("pk")
+        return stones if self.session_id is None else stones.filter(session_id=self.session_id)
 
     def _pages(self) -> Iterator[list[Session]]:
         wanted = Session.objects.using(alias()).only("pk", "decision_count", "decision_seal").order_by("pk")

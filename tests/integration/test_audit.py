@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
 from django.db.models import ProtectedError
 
 from allm_django import sessions
@@ -19,22 +19,11 @@ from allm_django.errors import ConfigurationError, StateError
 from allm_django.models import Decision, Event, Session
 from allm_django.store import clock, verifying
 from allm_django.testing import ScriptedModel, call, drive, say
+from tests.integration.cast import without_runner
 from tests.integration.desk import Desk
+from tests.integration.records import ARGUMENTS, TABLE, decided, key, sql, verify
 
 pytestmark = [pytest.mark.django_db]
-ARGUMENTS = {"z": 1e16, "a": [1.0, -0.0, 2**63 + 1], "text": "ü‮", "n": None}
-
-
-def decided(desk: Desk, count: int = 3) -> Session:
-    """A session with ``count`` decisions, of two verbs."""
-    desk.noted(f"work{count}", manual=True, description="Works.")
-    desk.run([call(f"work{count}", {**ARGUMENTS, "n": number}) for number in range(count)], say("Done."))
-    for number, waiting in enumerate(desk.open()):
-        if number % 2:
-            sessions.reject(waiting, by=desk.user, reason="Too much.")
-        else:
-            sessions.approve(waiting, by=None if number else desk.user, arguments={**ARGUMENTS, "n": 1.5})
-    return desk.session
 
 
 @pytest.fixture
@@ -45,27 +34,6 @@ def desk(desk: Desk) -> Desk:
     return desk
 
 
-def sql(text: str, *values: Any) -> None:
-    """What someone with the database's password does."""
-    with connection.cursor() as cursor:
-        cursor.execute(text, values)
-
-
-def key(session: Session) -> Any:
-    """The session's key as the database has it."""
-    return session.pk if connection.vendor == "postgresql" else session.pk.hex
-
-
-def verify(**options: Any) -> tuple[str, str]:
-    """What the command writes, and the error that it ends with."""
-    out = StringIO()
-    try:
-        call_command("allm_verify", stdout=out, **options)
-    except CommandError as error:
-        return out.getvalue(), str(error)
-    return out.getvalue(), ""
-
-
 @pytest.mark.both_databases
 def test_untouched_chains_are_verified_on_values_that_databases_write_in_their_own_way(desk: Desk) -> None:
     decided(desk)
@@ -73,7 +41,6 @@ def test_untouched_chains_are_verified_on_values_that_databases_write_in_their_o
     assert verify() == ("5 decisions of 2 sessions are as they were written.\n", "")
 
 
-TABLE = "allm_django_decision"
 TAMPERING: dict[str, tuple[str, str]] = {
     f"UPDATE {TABLE} SET reason = 'Fine.' WHERE number = 2 AND session_id = %s": ("changed", "decision 2"),
     f"UPDATE {TABLE} SET arguments_before = '{{}}' WHERE number = 1 AND session_id = %s": ("changed", "decision 1"),
@@ -207,3 +174,48 @@ def test_neither_a_session_nor_a_persons_relation_is_a_way_round(desk: Desk) -> 
         desk.user.allm_decisions.clear()
     with pytest.raises(StateError):
         session.decisions.update(reason="")
+
+
+CANARY = "canary-9127"
+
+
+def exported(**options: Any) -> str:
+    """What the command writes."""
+    out = StringIO()
+    call_command("allm_audit", stdout=out, **options)
+    return out.getvalue()
+
+
+def test_the_record_is_exported_masked_and_harmless_to_spreadsheets(desk: Desk) -> None:
+    desk.noted(manual=True, sensitive=["card"])
+    with clock.stopped_at(datetime(2026, 5, 4, 23, tzinfo=UTC)):
+        desk.run(call("work", {"card": CANARY, "n": 1}), say("Done."))
+        sessions.reject(desk.open()[0], by=desk.user, reason=' =HYPERLINK("http://evil")')
+    [row] = csv.DictReader(StringIO(exported()))
+    assert (row["who"], row["verb"], row["tool"]) == ("ann", "reject", "work")
+    assert row["reason"] == '\' =HYPERLINK("http://evil")'
+    [line] = exported(format="jsonl").splitlines()
+    told = json.loads(line)
+    assert told["arguments_before"] == {"card": "••••••", "n": 1}
+    assert told["created_at"] == "2026-05-04T23:00:00Z"
+    assert CANARY not in exported() + line
+    assert CANARY in exported(clear=True)
+    assert exported(since="2026-05-05T00:00+00:00", format="jsonl") == ""
+    assert exported(since="2026-05-04T00:00Z", until="2026-05-05T00:00Z", format="jsonl") == line + "\n"
+    with pytest.raises(CommandError, match="--until"):
+        exported(until="yesterday")
+
+
+def test_the_admin_exports_what_the_person_sees(desk: Desk, admin_client: Any) -> None:
+    desk.noted(manual=True, sensitive=["card"])
+    desk.run([call("work", {"card": CANARY}), call("work", {"card": CANARY})], say("Done."))
+    one, two = [sessions.reject(waiting, by=desk.user) for waiting in desk.open()]
+    chosen = Decision.objects.get(call=one)
+    form = {"action": "export_lines", "_selected_action": [chosen.pk]}
+    with without_runner():
+        answer = admin_client.post("/admin/allm_django/decision/", form)
+    lines = answer.content.decode().splitlines()
+    assert [json.loads(line)["call"] for line in lines] == [str(one.pk)]
+    assert CANARY not in lines[0]
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="decisions.jsonl"'
+    assert str(two.pk) not in lines[0]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
 from allm_django.core.states import CallState
-from allm_django.models import Engine, Run, Session, ToolCall, Worker
+from allm_django.models import Engine, Run, Session, Tombstone, ToolCall, Worker
 from tests.integration.admin_rows import make_call, make_decision, make_session, make_tool
 from tests.integration.cast import a_tool, waiting_call
 
@@ -73,6 +74,9 @@ def _objects(owner: User) -> dict[str, Any]:
         "event": event,
         "run": call.run,
         "engine": call.session.engine,
+        "tombstone": Tombstone.objects.create(
+            session_id=uuid4(), why="retention", counts={"calls": 1}, intact=True, purged_at=NOW, hmac="0" * 64
+        ),
         "tool": tool,
         "worker": Worker.objects.create(host="here", pid=1, version="1", layer="memory", started_at=NOW, seen_at=NOW),
     }

@@ -31,15 +31,25 @@ class Command(BaseCommand):
             broken = [self._told(found, options) for found in check.broken()]
         except AllmError as error:
             raise CommandError(error.message) from error
-        if options["session"] and not check.sessions:
+        if options["session"] and not check.sessions + check.purged:
             raise CommandError("There is no such session.")
+        self._report(check, broken, options)
+        if broken:
+            raise CommandError(f"{len(broken)} of {check.sessions + check.purged} sessions are broken.")
+
+    def _report(self, check: Verification, broken: list[dict[str, Any]], options: dict[str, Any]) -> None:
+        counts = {"sessions": check.sessions, "decisions": check.decisions, "purged": check.purged}
         if options["json"]:
-            report = {"sessions": check.sessions, "decisions": check.decisions, "broken": broken}
-            self.stdout.write(json.dumps(report, default=str))
+            self.stdout.write(json.dumps({**counts, "broken": broken}, default=str))
         elif not broken and options["verbosity"] > 0:
             self.stdout.write(f"{check.decisions} decisions of {check.sessions} sessions are as they were written.")
-        if broken:
-            raise CommandError(f"{len(broken)} of {check.sessions} sessions are broken.")
+            if options["session"]:
+                for stone in check.tombstones():
+                    held = ", ".join(f"{count} {name}" for name, count in stone.counts.items())
+                    when = f"{stone.purged_at:%Y-%m-%d %H:%M}"
+                    self.stdout.write(f"Purged at {when} ({stone.get_why_display()}), with {held}.")
+            elif check.purged:
+                self.stdout.write(f"{check.purged} sessions were purged; each has its tombstone.")
 
     def _told(self, found: Broken, options: dict[str, Any]) -> dict[str, Any]:
         if not options["json"]:

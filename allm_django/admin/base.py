@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.contrib import admin, messages
@@ -127,7 +127,7 @@ class ReadOnlyAdmin(ToldAdmin):
     list_per_page = 50
     list_max_show_all = 200
     sortable_by = ()
-    actions = None
+    actions: Sequence[Any] | None = None
     search_fields: ClassVar[tuple[str, ...]] = ("pk",)  # for the box; get_search_results does the work
     search_help_text = _("Start of an id (8 digits or more), or start of the owner's name.")
     list_defer: ClassVar[tuple[str, ...]] = ()

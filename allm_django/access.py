@@ -21,6 +21,7 @@ from allm_django.errors import InvalidInputError, NotAllowedError, NotFoundError
 from allm_django.logs import get_logger
 from allm_django.models import Engine, Session, Tool, ToolCall
 from allm_django.models.call import OPEN_CALLS
+from allm_django.store import clock
 
 Person: TypeAlias = AbstractBaseUser | AnonymousUser | None
 M = TypeVar("M", bound=Model)
@@ -73,7 +74,8 @@ class Access:
     def rights_to_decide(self, user: Person) -> QuerySet[ToolCall]:
         """Calls, in whatever state, that ``user`` has the right to decide.
 
-        It takes ``decide_toolcall``, and to be in one of the tool's approver groups if it has any. Calls of one's own
+        It takes ``decide_toolcall``, and to be in one of the tool's approver groups if it has any, or in one of its
+        escalation groups once the call has waited so long (H11). Calls of one's own
         sessions take ``decide_own_toolcall`` *in addition*. Four-eyes, on the version asked or on the tool now,
         forbids the asker whatever they hold (H10). A deleted tool's approvers are no longer known: who may
         configure tools stands in for them.
@@ -82,13 +84,20 @@ class Access:
         if not self.may(user, "decide_toolcall"):
             return calls.none()
         listed = Tool.approver_groups.through.objects.filter(tool=OuterRef("tool_version__tool"))
-        approver = ~Exists(listed) | Exists(listed.filter(group__in=self.groups(user)))
+        approver = ~Exists(listed) | Exists(listed.filter(group__in=self.groups(user))) | self._escalated_to(user)
         if not self.may(user, "configure_tool"):
             approver &= Q(tool_version__tool__isnull=False)
         four_eyes = Q(tool_version__data__four_eyes=True) | Q(tool_version__tool__four_eyes=True)
         own = Q(session__owner=_known(user))
         mine = own & four_eyes if self.may(user, "decide_own_toolcall") else own
         return calls.filter(approver).exclude(mine)
+
+    def _escalated_to(self, user: Person) -> Q:
+        """Calls that have waited so long that a group of ``user`` may decide them, too."""
+        listed = Tool.escalation_groups.through.objects.filter(
+            tool=OuterRef("tool_version__tool"), group__in=self.groups(user)
+        )
+        return Q(Exists(listed), escalates_at__lte=clock.now())
 
     def decidable_calls(self, user: Person) -> QuerySet[ToolCall]:
         """Calls that wait for a decision ``user`` may make: pending ones, and those of unknown outcome."""

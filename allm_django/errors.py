@@ -114,6 +114,12 @@ class AlreadyDecidedError(ConflictError):
     code = "already_decided"
 
 
+class AlreadyApprovedError(ConflictError):
+    """You have approved this already. It waits for others now."""
+
+    code = "already_approved"
+
+
 class VersionMismatchError(ConflictError):
     """The call has changed since you saw it. Look at it again, then decide."""
 

@@ -122,11 +122,15 @@ def decide(
 
     ``version`` is that of the call as the person saw it; ``by`` None is trusted code. Raises AlreadyDecidedError or
     VersionMismatchError with the call as it is now in ``info["call"]``, InvalidInputError for an unknown or
-    impossible verb or arguments that do not fit; nothing is written then (H02–H05).
+    impossible verb or arguments that do not fit; nothing is written then (H02–H05). Where a tool has a quorum, the
+    call stays pending until that many people have approved the same version; an edit is a new one, and who has
+    approved already is told so by AlreadyApprovedError (H10). A call whose time has run out is expired (H11).
     """
     wish = Wish(verb, version if version is not None else call.version, arguments, reason, to_json(value))
     check = None if by is None else (lambda fresh: _check_may(by, fresh))
-    return decisions.decide(call.session_id, call.pk, wish, by=by, key=key, check=check, requeue=requeue_run)
+    return decisions.decide(
+        call.session_id, call.pk, wish, by=by, key=key, check=check, counts=access.may_decide, requeue=requeue_run
+    )
 
 
 def approve(

@@ -15,7 +15,7 @@ from allm_django.tools.definition import ToolDefinition
 from allm_django.tools.registry import registry
 
 if TYPE_CHECKING:
-    from allm_django.runtime.inline import assert_called, assert_halted, drive, open_calls
+    from allm_django.runtime.inline import assert_called, assert_halted, drive, open_calls, sweep
 
 __all__ = [
     "ScriptedModel",
@@ -29,9 +29,10 @@ __all__ = [
     "raw_call",
     "registered",
     "say",
+    "sweep",
 ]
 
-STORED = ("assert_called", "assert_halted", "drive", "open_calls")
+STORED = ("assert_called", "assert_halted", "drive", "open_calls", "sweep")
 
 
 def registered(function: Callable[..., Any]) -> AbstractContextManager[ToolDefinition]:

@@ -40,7 +40,18 @@ RULES = (
     "four_eyes",
     "quorum",
     "expiry",
+    "escalate_after",
+    "escalation_groups",
     "metadata",
+)
+DECISION_FIELDS = (
+    "verbs",
+    "approver_groups",
+    "four_eyes",
+    "quorum",
+    "expiry",
+    "escalate_after",
+    "escalation_groups",
 )
 CONDITION_WORDS = {
     Condition.OK: _("ok"),
@@ -63,14 +74,14 @@ class ToolAdmin(StoreAdmin):
     search_fields = ("name", "title", "description", "handler")
     list_per_page = 100
     save_on_top = True
-    filter_horizontal = ("approver_groups",)
+    filter_horizontal = ("approver_groups", "escalation_groups")
     readonly_fields = ("health", "code_says", "version")
     actions = actions()
     fieldsets = (
         (None, {"fields": ("name", "title", "description", "enabled", "health")}),
         (_("Handler"), {"fields": ("handler", "code_says", "manual", "timeout", "idempotent")}),
         (_("Arguments"), {"fields": ("schema", "sensitive")}),
-        (_("Decisions"), {"fields": ("verbs", "approver_groups", "four_eyes", "quorum", "expiry")}),
+        (_("Decisions"), {"fields": DECISION_FIELDS}),
         (_("For the model"), {"classes": ("collapse",), "fields": ("compact", "summary", "metadata", "version")}),
     )
 
@@ -88,7 +99,7 @@ class ToolAdmin(StoreAdmin):
 
     def write(self, request: HttpRequest, obj: Tool, related: Mapping[str, Iterable[Any]]) -> None:
         """Through the store."""
-        save_tool(obj, by=request.user, approver_groups=related.get("approver_groups"))  # type: ignore[arg-type]
+        save_tool(obj, by=request.user, **related)  # type: ignore[arg-type]
 
     def remove(self, obj: Tool) -> None:
         """Through the store."""

@@ -63,11 +63,12 @@ class EngineName(s.Serializer[Any]):
 
 
 class CanShape(s.Serializer[Any]):
-    """What the viewer may do with the session now."""
+    """What the viewer may do with the session now; ``supersede``: a message closes the calls that wait (H09)."""
 
     reply = s.BooleanField()
     cancel = s.BooleanField()
     resume = s.BooleanField()
+    supersede = s.BooleanField()
 
 
 class SessionShape(s.Serializer[Any]):
@@ -127,6 +128,13 @@ class DecidedShape(s.Serializer[Any]):
     verb = s.CharField()
     at = s.DateTimeField()
     reason = s.CharField()
+
+
+class ApprovalShape(s.Serializer[Any]):
+    """One of several approvals."""
+
+    by = s.CharField()
+    at = s.DateTimeField()
 
 
 class ProgressShape(s.Serializer[Any]):
@@ -191,6 +199,11 @@ class CardShape(s.Serializer[Any]):
     started_at = s.DateTimeField(allow_null=True)
     finished_at = s.DateTimeField(allow_null=True)
     expires_at = s.DateTimeField(allow_null=True)
+    escalates_at = s.DateTimeField(allow_null=True)
+    escalated = s.BooleanField()
+    quorum = s.IntegerField()
+    four_eyes = s.BooleanField()
+    approvals = ApprovalShape(many=True)
     schema = s.JSONField()
     description = s.CharField()
     sensitive = s.ListField(child=s.CharField())
@@ -198,6 +211,9 @@ class CardShape(s.Serializer[Any]):
     may_answer = s.BooleanField()
     verbs = s.ListField(child=s.CharField())
     waiting_for = s.CharField()
+    groups = s.ListField(child=s.CharField())
+    escalation_groups = s.ListField(child=s.CharField())
+    approved = s.BooleanField()
     asked_by = PersonShape()
     session_title = s.CharField()
     said = s.CharField()

@@ -19,6 +19,7 @@ CLOSED_HALFWAY = "This call was stopped before its end. Some of its steps may ha
 OUT_OF_TIME = "The time for this message was used up before this call was started. It was not run."
 CUT_SHORT = "The time for this message was used up before the tool had finished."
 NO_ENGINE = "The assistant could not go on. This call was not run."
+NOT_ANSWERED = "Nobody answered the question in time."
 CLOSED_TEXTS = {
     Outcome.CANCELLED: "The person cancelled. This call was not run.",
     Outcome.SUPERSEDED: "The person wrote on instead of deciding. This call was not run.",

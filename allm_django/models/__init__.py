@@ -1,5 +1,6 @@
 """The rows. Writing them is ``store``'s alone."""
 
+from allm_django.models.approval import Approval
 from allm_django.models.call import PendingCall, ToolCall
 from allm_django.models.decision import Decision
 from allm_django.models.engine import Engine
@@ -12,6 +13,7 @@ from allm_django.models.tool import Tool, ToolVersion
 from allm_django.models.worker import Worker
 
 __all__ = [
+    "Approval",
     "Decision",
     "Engine",
     "Event",

@@ -26,8 +26,9 @@ class ToolCall(models.Model):
 
     ``asked_arguments`` is what the model wanted, ``arguments`` what will run; ``raw_arguments`` the model's own
     text. A recipe's steps have it as ``parent``, and a ``label``; ``plan_shape`` is its plan's hash (R07).
-    ``version`` grows whenever what a person would see changes. ``content`` is the model's copy of the result,
-    ``result`` the whole value.
+    ``version`` grows whenever what a person would see changes; ``approved_version`` is the one that people let run,
+    None if code did. ``wake_at`` is the next of ``expires_at`` and ``escalates_at`` still to be acted on (H11).
+    ``content`` is the model's copy of the result, ``result`` the whole value.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -68,9 +69,12 @@ class ToolCall(models.Model):
     decided_verb = models.CharField(_("verb"), max_length=12, blank=True, choices=DECISION_VERBS)
     decided_at = models.DateTimeField(_("decided at"), null=True, blank=True)
     decided_reason = models.TextField(_("reason"), blank=True)
+    approved_version = models.PositiveIntegerField(_("version approved"), null=True, blank=True, editable=False)
     worker = models.UUIDField(_("worker"), null=True, editable=False)
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
     expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
+    escalates_at = models.DateTimeField(_("escalates at"), null=True, blank=True)
+    wake_at = models.DateTimeField(_("next looked at"), null=True, blank=True, editable=False)
     started_at = models.DateTimeField(_("started at"), null=True, blank=True)
     finished_at = models.DateTimeField(_("finished at"), null=True, blank=True)
 
@@ -98,12 +102,22 @@ class ToolCall(models.Model):
             models.Index(
                 fields=("created_at",), name="allm_call_open", condition=models.Q(state__in=sorted(OPEN_STATES))
             ),
+            models.Index(
+                fields=("wake_at",),
+                name="allm_call_to_wake",
+                condition=models.Q(state__in=sorted(OPEN_STATES), wake_at__isnull=False),
+            ),
             models.Index(fields=("name", "-created_at", "outcome"), name="allm_call_by_name"),
             models.Index(fields=("-created_at",), name="allm_call_by_time"),
         )
 
     def __str__(self) -> str:
         return f"{visible(self.name)} ({self.get_state_display()})"
+
+    @property
+    def escalated(self) -> bool:
+        """Whether its escalation groups were called in."""
+        return self.escalates_at is not None and self.wake_at != self.escalates_at
 
     @property
     def idempotency_key(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -14,15 +14,22 @@ from allm_django.core.encode import visible
 from allm_django.core.schema import lint
 from allm_django.core.types import ToolSpec, check_tool_name
 from allm_django.errors import AllmError
+from allm_django.models.durations import as_json, check_escalation, check_lasts
 from allm_django.models.fields import at_field, check_text_list
 
-MOST_APPROVERS = 1  # one decision moves a call; a row that asks for more is refused, not quietly ignored
 FOUR_EYES = _("Nobody decides calls of their own conversations, whatever else they may: someone else has to.")
-QUORUM = _("How many people have to approve a call. Only 1 is possible: the first decision counts.")
+QUORUM = _(
+    "How many different people have to approve the same arguments before the call runs. Who edits them begins "
+    "anew; one rejection closes the call."
+)
 EXPIRY = _(
     "How long a call waits for a decision, such as 15:00 (minutes), 8:00:00 (hours) or 2 00:00:00 (days); then it ends "
-    "undecided and does not run. Empty: for ever."
+    "undecided and does not run. Empty: for ever. It holds for a question that the tool asks, too."
 )
+ESCALATE_AFTER = _(
+    "How long a call waits before the groups below may decide it, too, such as 15:00 (minutes). Empty: they never may."
+)
+ESCALATION_GROUPS = _("Who may decide it then, beside the approver groups. None: it is only told once more.")
 VERBS = ("approve", "edit", "answer", "reject")
 # What makes a new version when it changes: all that a call is offered, shown or judged by.
 VERSIONED = (
@@ -39,6 +46,8 @@ VERSIONED = (
     "sensitive",
     "four_eyes",
     "quorum",
+    "expiry",
+    "escalate_after",
     "compact",
     "summary",
     "metadata",
@@ -83,9 +92,13 @@ class Tool(models.Model):
     )
     four_eyes = models.BooleanField(_("four eyes"), default=False, help_text=FOUR_EYES)
     quorum = models.PositiveSmallIntegerField(
-        _("quorum"), default=1, validators=[MinValueValidator(1), MaxValueValidator(MOST_APPROVERS)], help_text=QUORUM
+        _("quorum"), default=1, validators=[MinValueValidator(1)], help_text=QUORUM
     )
     expiry = models.DurationField(_("expiry"), null=True, blank=True, help_text=EXPIRY)
+    escalate_after = models.DurationField(_("escalate after"), null=True, blank=True, help_text=ESCALATE_AFTER)
+    escalation_groups = models.ManyToManyField(
+        Group, blank=True, related_name="+", verbose_name=_("escalation groups"), help_text=ESCALATION_GROUPS
+    )
     compact = models.BooleanField(_("compact"), default=False)
     summary = models.CharField(_("summary"), max_length=200, blank=True)
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)
@@ -114,6 +127,8 @@ class Tool(models.Model):
             ("schema", lambda: lint(self.schema)),
             ("verbs", lambda: check_text_list(self.verbs, "verbs", allowed=VERBS)),
             ("sensitive", lambda: check_text_list(self.sensitive, "sensitive")),
+            ("expiry", lambda: check_lasts(self.expiry, "expiry")),
+            ("escalate_after", lambda: check_escalation(self.escalate_after, self.expiry)),
         ):
             try:
                 check()
@@ -126,7 +141,7 @@ class Tool(models.Model):
 
     def versioned(self) -> dict[str, Any]:
         """All that a call is offered, shown or judged by, as JSON."""
-        return {name: getattr(self, name) for name in VERSIONED}
+        return {name: as_json(getattr(self, name)) for name in VERSIONED}
 
 
 class ToolVersion(models.Model):

@@ -29,7 +29,12 @@ OUTCOMES = (
     (Outcome.UNAVAILABLE.value, _("not run: tool not available")),
 )
 # What a decision led to: the call's end, or its way to it.
-DECISION_OUTCOMES = ((CallState.READY.value, _("approved, to run")), *OUTCOMES)
+DECISION_OUTCOMES = (
+    (CallState.READY.value, _("approved, to run")),
+    (CallState.PENDING.value, _("waits on")),
+    (CallState.UNKNOWN.value, _("waits on, outcome unknown")),
+    *OUTCOMES,
+)
 DECISION_VERBS = (
     ("approve", pgettext_lazy("verb", "approve")),
     ("edit", pgettext_lazy("verb", "change and approve")),

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterable
 
 from django.db.models import QuerySet
-from django.utils.translation import gettext as _
 
 from allm_django import access
 from allm_django.access import DECIDABLE_STATES, Person
@@ -15,16 +14,18 @@ from allm_django.core.states import CallState
 from allm_django.core.types import JSON, JSONObject
 from allm_django.models import ToolCall, Worker
 from allm_django.present.changes import change_shapes, changed_words
-from allm_django.present.people import name_of, person
+from allm_django.present.deciders import terms, verbs_for, waiting_for
+from allm_django.present.people import person
 from allm_django.present.unknown import known_of, workers_of
-from allm_django.store.drift import allowed_verbs
 from allm_django.store.shapes import call_shape
 
 
 def with_card_rows(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    """``calls`` with all that cards are made of: two queries, however many calls."""
+    """``calls`` with all that cards are made of: four queries, however many calls."""
     related = calls.select_related("session__owner", "message", "tool_version__tool", "decided_by")
-    return related.prefetch_related("tool_version__tool__approver_groups")
+    return related.prefetch_related(
+        "tool_version__tool__approver_groups", "tool_version__tool__escalation_groups", "approvals"
+    )
 
 
 def cards(user: Person, calls: Iterable[ToolCall]) -> list[JSONObject]:
@@ -53,8 +54,9 @@ def _card(user: Person, call: ToolCall, rights: set[uuid.UUID]) -> JSONObject:
         "sensitive": data.get("sensitive", []),
         "may_decide": may_decide,
         "may_answer": may_answer,
-        "verbs": list(allowed_verbs(call)) if may_decide or may_answer else [],
-        "waiting_for": "" if may_decide or may_answer else _waiting_for(user, call),
+        "verbs": verbs_for(user, call) if may_decide or may_answer else [],
+        "waiting_for": "" if may_decide or may_answer else waiting_for(user, call),
+        **terms(user, call),
         "asked_by": person(call.session.owner),
         "session_title": call.session.title,
         "said": call.message.text,
@@ -74,22 +76,6 @@ def staff_error(shape: JSONObject, error: JSONObject | None, user: Person) -> JS
     if error and error.get("detail") and access.may_inspect(user):
         shape["error"] = {**shape["error"], "detail": error["detail"]}
     return shape
-
-
-def _waiting_for(user: Person, call: ToolCall) -> str:
-    if call.state == CallState.ASKING:
-        return _("Waiting for %(name)s to answer.") % {"name": name_of(call.session.owner)}
-    if call.state not in DECIDABLE_STATES:
-        return ""
-    version = call.tool_version
-    tool = version.tool if version else None
-    title = (version.data.get("title") if version else "") or call.name
-    if groups := [group.name for group in tool.approver_groups.all()] if tool else []:
-        return _("Waiting for someone of %(groups)s to decide “%(title)s”.") % {
-            "groups": ", ".join(sorted(groups)),
-            "title": title,
-        }
-    return _("Waiting for someone who may decide “%(title)s”.") % {"title": title}
 
 
 def _hides(value: JSON) -> bool:

@@ -47,6 +47,7 @@ def session_detail(user: Person, session_id: object) -> JSONObject:
     shape["can"] = {
         "reply": _may(user, session) and _may_reply(session),
         "cancel": _owns(user, session) and session.active_run is not None and not session.cancel_requested,
+        "supersede": _may(user, session) and _supersedes(session),
         "resume": _may(user, session) and session.active_run is None and _may_resume(session),
     }
     return {"session": shape, **thread_page(user, session), "event": session.event_count}
@@ -89,8 +90,19 @@ def _may_reply(session: Session) -> bool:
         return True
     if run.state != RunState.WAITING:
         return False
-    asking = ToolCall.objects.filter(session=session, state=CallState.ASKING)[:2].count()
-    return asking == 1 or run.settings.get("typing") == Engine.Typing.SUPERSEDE
+    return _asking(session) == 1 or _supersedes(session)
+
+
+def _supersedes(session: Session) -> bool:
+    """Whether a message would close calls that wait: it is no answer, and no call's outcome is unknown."""
+    run = session.active_run
+    if run is None or run.state != RunState.WAITING or run.settings.get("typing") != Engine.Typing.SUPERSEDE:
+        return False
+    return _asking(session) != 1 and not session.calls.filter(state=CallState.UNKNOWN).exists()
+
+
+def _asking(session: Session) -> int:
+    return ToolCall.objects.filter(session=session, state=CallState.ASKING)[:2].count()
 
 
 def _may_resume(session: Session) -> bool:

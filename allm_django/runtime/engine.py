@@ -15,6 +15,7 @@ from allm_django.loop.options import LoopOptions
 from allm_django.models import Run, ToolCall
 from allm_django.providers.base import Model
 from allm_django.providers.resolve import resolve_model
+from allm_django.store.approvals import still_stands
 from allm_django.store.journal import DatabaseJournal, Live, RunInDatabase
 from allm_django.store.writing import Lease, alias
 from allm_django.tools.registry import registry
@@ -52,10 +53,8 @@ async def make_driver(
 
 
 def refuse_execution(call: ToolCall) -> str:
-    """Why a call that a person let through may not run any more: their right was withdrawn (security row 19)."""
-    if call.decided_verb not in ("approve", "edit", "retry") or call.decided_by is None:
-        return ""
-    if access.may_decide(call.decided_by, call):
+    """Why a call that people let through may not run any more: a right was withdrawn (security row 19)."""
+    if still_stands(call, access.may_decide):
         return ""
     return "The person who approved this may no longer decide it. The call was not run."
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +17,7 @@ from allm_django.errors import AllmError, LeaseLostError
 from allm_django.models import Message, Session, ToolCall
 from allm_django.providers.base import Model
 from allm_django.runtime.engine import make_driver
-from allm_django.store import leases, turns
+from allm_django.store import clock, expiry, leases, turns
 from allm_django.store import sessions as rows
 from allm_django.store.writing import Lease
 
@@ -28,6 +30,13 @@ def drive(session: Session, model: Model | None = None) -> Session:
     """
     async_to_sync(_drive)(session, model)
     return rows.get_session(session.pk)
+
+
+def sweep(at: datetime | None = None) -> None:
+    """Expire and escalate what is due at that time (None: now), as the sweeper does by itself; then ``drive``."""
+    with clock.stopped_at(at) if at is not None else nullcontext():
+        while expiry.fire_due():
+            pass
 
 
 def open_calls(session: Session) -> list[ToolCall]:

@@ -1,6 +1,6 @@
 """The keeper: a plain thread that renews leases, hears of cancels and decisions made elsewhere, sweeps up what the
-dead left, writes the worker's heartbeat, and keeps SQLite's log short. It never waits for the event loop, so a busy
-loop loses no lease.
+dead left and what has waited too long, writes the worker's heartbeat, and keeps SQLite's log short. It never waits
+for the event loop, so a busy loop loses no lease.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.db import connections
 from allm_django.conf import conf
 from allm_django.logs import get_logger
 from allm_django.runtime.database import look_after_connections
-from allm_django.store import leases, workers
+from allm_django.store import expiry, leases, workers
 from allm_django.store.checkpoint import checkpoint
 
 logger = get_logger("allm_django.runtime")
@@ -104,6 +104,7 @@ class Keeper:
 
     def _sweep(self) -> None:
         if conf().SWEEPER:
+            expiry.fire_due()
             for session_id in leases.sessions_to_run():
                 self._duties.wake(session_id)
 

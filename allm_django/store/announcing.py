@@ -19,7 +19,11 @@ RUNS = {
     EventKind.RUN_ENDED: signals.run_ended,
     EventKind.RUN_FAILED: signals.run_ended,
 }
-CALLS = {EventKind.CALL_PENDING: signals.call_pending, EventKind.CALL_ASKED: signals.call_asked}
+CALLS = {
+    EventKind.CALL_PENDING: signals.call_pending,
+    EventKind.CALL_ASKED: signals.call_asked,
+    EventKind.CALL_ESCALATED: signals.call_escalated,
+}
 
 
 def of_event(

@@ -22,13 +22,18 @@ from allm_django.errors import (
     VersionMismatchError,
 )
 from allm_django.models import ToolCall
-from allm_django.store import keys
+from allm_django.store import clock, keys
+from allm_django.store.approvals import Counts, approve_version
 from allm_django.store.calls import apply
+from allm_django.store.deadlines import set_deadlines
 from allm_django.store.drift import allowed_verbs, drift, gone
-from allm_django.store.record import record, shown_of
+from allm_django.store.expiry import TIMED, expire_due
+from allm_django.store.record import name_of, record, shown_of
 from allm_django.store.tools import current_version
 from allm_django.store.writing import Writing, alias, writing
 
+TOO_LATE = "The time to decide this call has run out; it was closed."
+LETS_RUN = ("approve", "edit", "retry")
 DECIDABLE = (CallState.PENDING, CallState.UNKNOWN, CallState.ASKING)
 
 
@@ -60,12 +65,15 @@ def decide(
     by: Any,
     key: str | None = None,
     check: Callable[[ToolCall], None] | None = None,
+    counts: Counts,
     requeue: Callable[[Writing], None],
 ) -> ToolCall:
-    """Decide one call, under its session's lock. ``check`` raises if ``by`` may not.
+    """Decide one call, under its session's lock. ``check`` raises if ``by`` may not; ``counts`` tells of whom an
+    earlier approval still counts.
 
-    Raises AlreadyDecidedError (with the call as the winner left it), VersionMismatchError, InvalidInputError,
-    ConflictError when the tool changed since the call was asked. Nothing is written then.
+    Raises AlreadyDecidedError (with the call as the winner left it, or as expired just now), VersionMismatchError,
+    AlreadyApprovedError, InvalidInputError, ConflictError when the tool changed since the call was asked. Nothing is
+    written then, but that the call has expired.
     """
     print_ = keys.fingerprint("decide", call_id, wish.verb, wish.version, wish.arguments, wish.reason, wish.value)
     if keys.seen(by, key, print_):
@@ -75,21 +83,46 @@ def decide(
             call = _row(call_id)
             if check is not None:
                 check(call)
-            keys.take(by, key, print_, call_id)
-            _refuse_settled(call)
-            _refuse_stale(call, wish)
-            _refuse_verb(call, wish)
-            shown = shown_of(call)
-            move = MOVES[wish.verb](call, wish)
-            _carry_out(tx, call, wish, move, by, shown)
-            requeue(tx)
+            moved = late = _expire(tx, call)
+            if not late:
+                keys.take(by, key, print_, call_id)
+                _refuse_settled(call)
+                _refuse_stale(call, wish)
+                _refuse_verb(call, wish)
+                shown = shown_of(call)
+                move = _counted(tx, call, wish, MOVES[wish.verb](call, wish), by, counts)
+                moved = _carry_out(tx, call, wish, move, by, shown)
+            if moved:
+                requeue(tx)
     except keys.DuplicateRequestError:
         return _row(call_id)
+    if late:
+        raise AlreadyDecidedError(TOO_LATE, call=_row(call_id), state=CallState.SETTLED)
     return call
 
 
-def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any, shown: JSONObject) -> None:
+def _expire(tx: Writing, call: ToolCall) -> bool:
+    """Whether the time of ``call`` has run out, sweeper or not: then it is closed here and now (H11)."""
+    due = call.state in TIMED and call.expires_at is not None and call.expires_at <= tx.now
+    return due and call.pk in [row.pk for row in expire_due(tx)]
+
+
+def _counted(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any, counts: Counts) -> Move:
+    """``move``, or while more people have to approve: where the call stays (H10). An edit begins anew."""
+    if wish.verb not in LETS_RUN:
+        return move
+    edited = move.arguments is not None
+    if approve_version(call, call.version + edited, by, name_of(by), tx.now, counts):
+        return move
+    return Move(
+        Settlement(CallState(call.state)), move.kind if edited else EventKind.CALL_PARTLY_APPROVED, move.arguments
+    )
+
+
+def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any, shown: JSONObject) -> bool:
+    """Write it all down; whether the call has gone on from where it was."""
     outcome = move.settlement.outcome or move.settlement.state
+    stays = move.settlement.state == call.state
     record(
         tx,
         call,
@@ -100,16 +133,19 @@ def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any, sho
         reason=wish.reason,
         value=to_json(wish.value),
         shown=shown,
+        decides=not stays,
     )
-    if wish.verb == "reask":
-        call.decided_by, call.decided_name, call.decided_verb, call.decided_at = None, "", "", None
-        call.version += 1
-        call.save(using=alias())
-    else:
-        if move.arguments is not None:
-            call.arguments = move.arguments
+    if move.arguments is not None:
+        call.arguments = move.arguments
+    if not stays:
         apply(tx, call, move.settlement)
+    else:
+        if move.kind is not EventKind.CALL_PARTLY_APPROVED:
+            call.version += 1
+        call.save(using=alias())
+        tx.inbox_changed = True
     tx.tell(move.kind, calls=[call])
+    return not stays
 
 
 def _approve(call: ToolCall, wish: Wish) -> Move:
@@ -144,7 +180,7 @@ def _retry(call: ToolCall, wish: Wish) -> Move:
 
 
 def _reask(call: ToolCall, wish: Wish) -> Move:
-    """The tool changed since: freeze it as it is now and ask again, if the arguments still fit (H04)."""
+    """The tool changed since: freeze it as it is now, if the arguments still fit, and ask again from now on (H04)."""
     version = call.tool_version
     if version is None or version.tool is None or gone(call):
         raise ConflictError(f"{drift(call)} It can only be rejected or answered by hand.", call=call, state=call.state)
@@ -154,6 +190,7 @@ def _reask(call: ToolCall, wish: Wish) -> Move:
             f"The tool was changed and these arguments no longer fit. {problem}", call=call, state=call.state
         )
     call.tool_version = now
+    set_deadlines(call, clock.now())
     return Move(Settlement(CallState.PENDING), EventKind.CALL_REASKED)
 
 

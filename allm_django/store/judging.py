@@ -12,6 +12,7 @@ from allm_django.core.states import CallState
 from allm_django.models import Message, Tool, ToolCall
 from allm_django.providers.base import RawCall
 from allm_django.signals import call_settled
+from allm_django.store.deadlines import set_deadlines
 from allm_django.store.drift import drift, gone
 from allm_django.store.offers import StoredOffer
 from allm_django.store.writing import Writing, alias
@@ -55,15 +56,14 @@ def _new_call(tx: Writing, message: Message, offer: StoredOffer, place: int, giv
 
 
 def give_verdict(tx: Writing, call: ToolCall, verdict: Verdict) -> None:
-    """Put a verdict's result on a new call, or the time when its question expires."""
+    """Put a verdict's result on a new call, or the times until which it waits."""
     result = verdict.result
     if result is not None:
         call.result, call.content, call.finished_at = result.value, result.content, tx.now
         call.error = {"code": result.code, "message": result.message, "detail": ""} if result.code else None
         tx.send(call_settled, call, name=call.name, outcome=str(call.outcome))
-    expiry = call.tool_version.tool.expiry if call.tool_version and call.tool_version.tool else None
-    if verdict.state is CallState.PENDING and expiry:
-        call.expires_at = tx.now + expiry
+    if verdict.state is CallState.PENDING:
+        set_deadlines(call, tx.now)
 
 
 def stale(call: ToolCall) -> str:

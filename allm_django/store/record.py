@@ -8,6 +8,7 @@ from allm_django.core.types import JSON, JSONObject
 from allm_django.models import Decision, ToolCall
 from allm_django.signals import call_decided
 from allm_django.store import chain
+from allm_django.store.approvals import approvals_shape, quorum_of
 from allm_django.store.writing import Writing, alias
 
 
@@ -22,8 +23,9 @@ def record(
     reason: str = "",
     value: JSON = None,
     shown: JSONObject | None = None,
+    decides: bool = True,
 ) -> Decision:
-    """Append a decision, chained to the session's previous one, and put who decided on the call.
+    """Append a decision, chained to the session's previous one; if it ``decides`` the call, put who did on it.
 
     ``shown`` is what :func:`shown_of` gave of the call as the person saw it; by default as it is now.
     """
@@ -47,8 +49,9 @@ def record(
     )
     chain.append(tx.session, decision, previous)
     decision.save(using=alias())
-    call.decided_by, call.decided_name, call.decided_verb = by, decision.who, verb
-    call.decided_at, call.decided_reason = tx.now, reason
+    if decides:
+        call.decided_by, call.decided_name, call.decided_verb = by, decision.who, verb
+        call.decided_at, call.decided_reason = tx.now, reason
     tx.send(call_decided, call, name=call.name, verb=verb)
     return decision
 
@@ -63,6 +66,8 @@ def shown_of(call: ToolCall) -> JSONObject:
         "tool_version": call.tool_version.version if call.tool_version else None,
         "why": call.why,
         "question": call.question,
+        "quorum": quorum_of(call),
+        "approvals": approvals_shape(call),
     }
 
 

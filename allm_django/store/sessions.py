@@ -17,6 +17,7 @@ from allm_django.models import Engine, Message, Run, Session, ToolCall
 from allm_django.models.fields import check_text_list
 from allm_django.store import keys
 from allm_django.store.calls import apply, open_calls
+from allm_django.store.expiry import expire_due
 from allm_django.store.leases import mend_messages
 from allm_django.store.record import record
 from allm_django.store.runs import add_user_message, close_open_calls, end_if_closed, halt_run, queue_run, requeue_run
@@ -24,6 +25,7 @@ from allm_django.store.snapshots import may_format_again
 from allm_django.store.writing import Writing, alias, writing
 
 TITLE_LENGTH = 80
+TIME_UP = "The time to decide or answer has run out, and the assistant goes on with that. Write once it halts."
 
 
 def create_session(
@@ -140,11 +142,12 @@ def rename_session(session_id: uuid.UUID, title: str) -> None:
 
 def _reply(tx: Writing, text: str, user: Any) -> Message:
     if tx.run is not None and tx.run.state == RunState.WAITING:
+        late = expire_due(tx)
         asking = list(open_calls(tx, (CallState.ASKING,)))
         if len(asking) == 1:
             return _answer_question(tx, asking[0], text, user)
         if tx.run.settings.get("typing") != Engine.Typing.SUPERSEDE:
-            raise AwaitingDecisionError(state=tx.session.status)
+            raise SessionBusyError(TIME_UP, state="queued") if late else AwaitingDecisionError(state=tx.session.status)
         _supersede(tx)
     _refuse_active(tx)
     if not tx.session.title:

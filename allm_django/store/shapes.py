@@ -10,6 +10,7 @@ from allm_django.core.headline import headline
 from allm_django.core.states import CallState, HaltedReason
 from allm_django.core.types import JSONObject
 from allm_django.models import Message, Run, Session, ToolCall
+from allm_django.store.approvals import approvals_shape, quorum_of
 
 RESULT_SHOWN = 4_000
 HALTED_TEXTS = {
@@ -131,6 +132,11 @@ def call_shape(call: ToolCall, *, masked: bool = True) -> JSONObject:
         "started_at": moment(call.started_at),
         "finished_at": moment(call.finished_at),
         "expires_at": moment(call.expires_at),
+        "escalates_at": moment(call.escalates_at),
+        "escalated": call.escalated,
+        "quorum": quorum_of(call),
+        "four_eyes": bool(data.get("four_eyes", False)),
+        "approvals": approvals_shape(call),
     }
 
 

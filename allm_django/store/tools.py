@@ -16,12 +16,17 @@ from allm_django.store.writing import alias
 
 
 def save_tool(
-    tool: Tool, *, by: AbstractBaseUser | None = None, approver_groups: Iterable[Group] | None = None
+    tool: Tool,
+    *,
+    by: AbstractBaseUser | None = None,
+    approver_groups: Iterable[Group] | None = None,
+    escalation_groups: Iterable[Group] | None = None,
 ) -> Tool:
     """Write ``tool``; a new version when anything that calls are judged by changed (H04, M02).
 
-    ``approver_groups`` replaces the tool's groups; None leaves them. A save counts as having looked at what code
-    says now. Raises InvalidInputError, naming the field, for what is invalid or below code's floor.
+    ``approver_groups`` and ``escalation_groups`` replace the tool's groups; None leaves them. A save counts as
+    having looked at what code says now. Raises InvalidInputError, naming the field, for what is invalid or below
+    code's floor.
     """
     with transaction.atomic(using=alias()):
         stored = Tool.objects.select_for_update().filter(pk=tool.pk).first() if tool.pk else None
@@ -31,6 +36,8 @@ def save_tool(
         write_tool(tool, who=by.get_username() if by is not None else "")
         if approver_groups is not None:
             tool.approver_groups.set(approver_groups)
+        if escalation_groups is not None:
+            tool.escalation_groups.set(escalation_groups)
     return tool
 
 

@@ -21,6 +21,7 @@ from allm_django.loop.journal import RecipeProgress
 from allm_django.models import Message, MessageChunk, Run, ToolCall
 from allm_django.providers.base import Finished
 from allm_django.store.calls import apply
+from allm_django.store.deadlines import set_deadlines
 from allm_django.store.judging import new_calls, stale
 from allm_django.store.known import Known, read_turn_calls, working
 from allm_django.store.leases import break_off, mend_calls, mend_messages
@@ -182,6 +183,8 @@ def finish_call(lease: Lease, known: Known, call_id: str, settlement: Settlement
         tx = work.tx
         call = next(row for row in work.calls if row.call_id == call_id)
         if (CallState(call.state), settlement.state) in ENDINGS:  # else it was closed meanwhile
+            if settlement.state is CallState.ASKING:
+                set_deadlines(call, tx.now, question=True)
             apply(tx, call, settlement)
             kind = SETTLED_KINDS.get(settlement.outcome) if settlement.outcome else STATE_KINDS[settlement.state]
             tx.tell(kind or EventKind.CALL_CLOSED, calls=[call])

@@ -78,5 +78,6 @@ SHARED = {
     "calls": {"id", "session", "run", "message", "parent", "position", "call_id", "name", "title", "headline",
               "arguments", "asked_arguments", "raw_arguments", "edited", "state", "outcome", "version", "manual", "why",
               "question", "result", "error", "late_result", "decided", "progress", "attempt", "created_at",
-              "started_at", "finished_at", "expires_at"},
+              "started_at", "finished_at", "expires_at", "escalates_at", "escalated", "quorum", "four_eyes",
+              "approvals"},
 }  # fmt: skip

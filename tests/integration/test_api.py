@@ -50,7 +50,7 @@ def test_a_session_is_started_and_read_back(ann: User) -> None:
     assert Session.objects.get(pk=made["id"]).context == {"shop": 1}
     read = Browser(ann).get(f"sessions/{made['id']}/").json()
     assert [(m["role"], m["text"]) for m in read["messages"]] == [("user", "Hello")]
-    assert read["session"]["can"] == {"reply": False, "cancel": True, "resume": False}
+    assert read["session"]["can"] == {"reply": False, "cancel": True, "resume": False, "supersede": False}
     assert (read["calls"], read["older"], read["event"]) == ([], False, made["event"])
 
 
@@ -82,7 +82,7 @@ def test_a_message_is_written_and_shown(ann: User) -> None:
     an_engine()
     session = drive(sessions.start("desk", user=ann, text="Hello"), ScriptedModel([say("Hi.")]))
     detail = Browser(ann).get(f"sessions/{session.pk}/").json()["session"]
-    assert detail["can"] == {"reply": True, "cancel": False, "resume": False}
+    assert detail["can"] == {"reply": True, "cancel": False, "resume": False, "supersede": False}
     answer = Browser(ann).post(f"sessions/{session.pk}/messages/", {"text": "And now?"})
     assert answer.status_code == 202, answer.content
     assert answer.json()["message"]["text"] == "And now?"

@@ -264,6 +264,7 @@ class EngineShape(s.Serializer[Any]):
     notice = s.CharField()
     tools = ToolName(many=True)
     examples = s.ListField(child=s.CharField())
+    ready = s.BooleanField()
 
 
 class FieldProblem(s.Serializer[Any]):

@@ -9,7 +9,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import get_script_prefix, reverse
+from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import ensure_csrf_cookie
@@ -65,6 +65,7 @@ def page_config(request: HttpRequest, session_id: uuid.UUID | None) -> dict[str,
         "ws": f"{get_script_prefix()}ws/allm/",
         "session": str(session_id) if session_id else None,
         "card": _card_id(request.GET.get("card", "")),
+        "engines": _set_up_url(user),
         "user": {"id": str(user.pk), "name": _name(user)},
         "can": {
             "chat": access.may(user, "chat"),
@@ -72,6 +73,16 @@ def page_config(request: HttpRequest, session_id: uuid.UUID | None) -> dict[str,
             "read": access.may(user, "view_session"),
         },
     }
+
+
+def _set_up_url(user: Any) -> str:
+    """Where ``user`` may set up an engine, or ``""``."""
+    if not (access.may_inspect(user) and access.may(user, "add_engine")):
+        return ""
+    try:
+        return reverse("admin:allm_django_engine_add")
+    except NoReverseMatch:
+        return ""
 
 
 def _name(user: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from allm_django import access
 from allm_django.access import Person
+from allm_django.conf import Conf, conf
 from allm_django.core.types import JSONObject
 from allm_django.models import Engine, Tool
 
@@ -27,8 +28,18 @@ def _shape(engine: Engine, own: Iterable[Tool], enabled: Iterable[Tool]) -> JSON
         "notice": engine.notice,
         "tools": [{"name": t.name, "title": t.title or t.name, "manual": _waits(engine, t)} for t in tools],
         "examples": engine.examples,
+        "ready": not _lacks_key(engine),
     }
 
 
 def _waits(engine: Engine, tool: Tool) -> bool:
     return tool.manual or engine.mode == Engine.Mode.MANUAL
+
+
+def _lacks_key(engine: Engine) -> bool:
+    """Whether the engine can't answer for want of a key; where other processes do the work, only they know."""
+    from allm_django.providers.resolve import lacks_key  # not at every start of Django
+
+    settings = conf()
+    here = settings.DISPATCH == Conf.DISPATCH
+    return here and lacks_key(engine.model, keys=settings.KEYS, api_key_env=engine.api_key_env)

@@ -75,6 +75,15 @@ def resolve_model(
     return _real(model, KINDS[prefix], keys or {}, base_url, api_key_env)
 
 
+def lacks_key(model: str, *, keys: Mapping[str, str], api_key_env: str = "") -> bool:
+    """Whether this process has no key for a model id whose provider needs one; False for ids that are not ours."""
+    kind = KINDS.get(model.partition(":")[0])
+    if kind is None or not kind.needs_key:
+        return False
+    given = "" if api_key_env else keys.get(kind.provider) or keys.get(kind.key_name)
+    return not (given or os.environ.get(api_key_env or kind.key_env))
+
+
 def _real(id: str, kind: Kind, keys: Mapping[str, str], base_url: str | None, api_key_env: str | None) -> Model:
     if not all(map(_is_installed, kind.libraries)):
         raise missing_extra(kind, id)

@@ -258,3 +258,16 @@ def test_everything_goes_by_keyboard_alone(visit: Visit) -> None:
     keys.press("Alt+w")
     keys.press("a")
     sam.sees('"refunded":49.5')
+
+
+def test_stopping_while_a_card_waits_asks_first(visit: Visit) -> None:
+    sam = visit("sam")
+    sam.ask("refund please")
+    sam.card().wait_for()
+    sam.page.get_by_role("button", name="Stop").click()
+    expect(sam.find("dialog.ask")).to_contain_text("Stopping closes it without running it")
+    sam.page.get_by_role("button", name="Keep waiting").click()
+    expect(sam.card()).to_have_count(1)
+    sam.page.keyboard.press("Control+.")
+    sam.page.get_by_role("button", name="Stop anyway").click()
+    expect(sam.find(".call-line")).to_contain_text("Cancelled")

@@ -8,7 +8,7 @@ import pytest
 
 from allm_django.errors import ConfigurationError
 from allm_django.providers.base import Model
-from allm_django.providers.resolve import resolve_model
+from allm_django.providers.resolve import lacks_key, resolve_model
 from allm_django.providers.scripted import ScriptedModel
 
 
@@ -125,3 +125,30 @@ except MissingExtraError as error:
     print(error)
 """
     assert f'pip install "allm-django[{extra}]"' in run_python(code)
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "named", "environment", "lacks"),
+    [
+        ("openai:gpt-5-mini", {}, "", {}, True),
+        ("openai:gpt-5-mini", {}, "", {"OPENAI_API_KEY": "k"}, False),
+        ("openai:gpt-5-mini", {"openai": "k"}, "", {}, False),
+        ("openai:gpt-5-mini", {"openai": "k"}, "SHOP_KEY", {}, True),
+        ("openai:gpt-5-mini", {}, "SHOP_KEY", {"SHOP_KEY": "k"}, False),
+        ("compatible:llama", {}, "", {}, False),
+        ("planner:support", {}, "", {}, False),
+    ],
+)
+def test_an_id_whose_provider_needs_a_key_that_is_not_here_is_told(
+    model: str,
+    keys: dict[str, str],
+    named: str,
+    environment: dict[str, str],
+    lacks: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in ("OPENAI_API_KEY", "SHOP_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    assert lacks_key(model, keys=keys, api_key_env=named) is lacks

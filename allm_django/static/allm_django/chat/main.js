@@ -3,6 +3,7 @@
 import "./safe.js";
 import { Act, ApiError, get } from "./api.js";
 import { announce, Herald } from "./announce.js";
+import { ask } from "./ask.js";
 import { Card } from "./card.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
@@ -209,8 +210,13 @@ class Page {
     }
   }
 
-  #stop() {
-    if (this.#live?.store.session && this.#live.can.cancel) this.#command("cancel");
+  /** Stop; what waits for a decision would be closed by that, so ask first. */
+  async #stop() {
+    const live = this.#live;
+    if (!live?.store.session || !live.can.cancel) return;
+    const open = [...live.store.calls.values()].filter((call) => isOpen(call) && call.state !== "unknown").length;
+    if (open && !(await ask(open === 1 ? t("stop_closes_one") : t("stop_closes", { n: open }), t("stop_anyway")))) return;
+    if (live === this.#live) this.#command("cancel");
   }
 
   resume() {

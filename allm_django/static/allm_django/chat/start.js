@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { button, fill, h, icon, visible } from "./dom.js";
-import { t } from "./words.js";
+import { config, t } from "./words.js";
 
 const MOST = 6;
 
@@ -26,7 +26,7 @@ export class Start {
     try {
       const { results } = await get("engines/");
       this.#engines = results;
-      this.#chosen = results.find(({ name }) => name === this.engine) ?? results[0] ?? null;
+      this.#chosen = results.find(({ name }) => name === this.engine) ?? results.find(({ ready }) => ready) ?? results[0] ?? null;
       this.#draw();
     } catch (error) {
       fill(this.element, h("p", { class: "error" }, visible(error.message)), button(t("retry"), { class: "verb", on: { click: () => this.load() } }));
@@ -35,11 +35,12 @@ export class Start {
 
   #draw() {
     const engine = this.#chosen;
-    if (!engine) return fill(this.element, h("p", { class: "plain" }, t("no_engines")));
+    if (!engine) return fill(this.element, noEngine());
     return fill(
       this.element,
       this.#engines.length > 1 ? this.#choice() : null,
       h("h2", {}, visible(engine.title || engine.name)),
+      engine.ready ? null : h("p", { class: "notice" }, icon("warning"), h("span", {}, t("no_key"))),
       engine.notice ? h("p", { class: "notice" }, icon("warning"), h("span", {}, visible(engine.notice))) : null,
       engine.description ? h("p", { class: "lead" }, visible(engine.description)) : null,
       toolList(engine.tools ?? []),
@@ -51,7 +52,7 @@ export class Start {
     const choose = h(
       "select",
       { id: "engine", on: { change: (event) => this.#choose(event.target.value) } },
-      this.#engines.map(({ name, title }) => h("option", { value: name, selected: name === this.engine }, visible(title || name))),
+      this.#engines.map(({ name, title, ready }) => h("option", { value: name, selected: name === this.engine }, visible(ready ? title || name : t("engine_without_key", { engine: title || name })))),
     );
     return h("p", { class: "choice" }, h("label", { for: "engine" }, t("engine")), choose);
   }
@@ -67,6 +68,12 @@ export class Start {
     const fills = (example) => button(visible(example), { class: "example", dir: "auto", on: { click: () => this.#suggest(example) } });
     return h("section", {}, h("h3", {}, t("try")), h("div", { class: "examples" }, examples.slice(0, MOST).map(fills)));
   }
+}
+
+/** Nothing to talk to: who may set an assistant up is shown where. */
+function noEngine() {
+  if (!config.engines) return h("p", { class: "plain" }, t("no_engines"));
+  return h("p", { class: "plain" }, t("no_engines_yet"), " ", h("a", { href: config.engines }, t("set_up_engine")));
 }
 
 function toolList(tools) {

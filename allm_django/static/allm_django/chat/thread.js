@@ -37,7 +37,7 @@ export class Thread {
     this.#older.hidden = !store.older;
     const tail = this.#tail();
     keyed(this.#list, this.#views, store.ordered(), (message) => message.id, (message) => messageView(message, this.#page));
-    this.#drawEnd(store.session);
+    this.#drawEnd(store.session, store.ordered());
     if (this.#following) this.toEnd();
     else if (tail && this.#tail() !== tail) this.#more.hidden = false;
   }
@@ -104,13 +104,14 @@ export class Thread {
     }
   }
 
-  #drawEnd(session) {
+  #drawEnd(session, messages) {
     const run = session?.run;
     if (!run || run.state !== "ended") return fill(this.#end);
     const failed = session.status === "error";
     const again = session.can?.resume ? button(failed ? t("retry") : t("go_on"), { icon: "retry", class: "verb", on: { click: () => this.#page.resume() } }) : null;
     const words = run.error?.message || run.halted_text;
-    const plain = run.halted_reason === "completed" && !run.error;
+    const said = messages.at(-1)?.broken === words; // it stands at the answer that broke off
+    const plain = said || (run.halted_reason === "completed" && !run.error);
     return fill(
       this.#end,
       plain || !words ? null : h("p", { class: `halted ${failed ? "failed" : ""}` }, icon(failed ? "failed" : "stop"), h("span", {}, visible(words))),

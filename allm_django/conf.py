@@ -16,6 +16,9 @@ from allm_django.core.limits import DEFAULT_MAX_TURNS, Limits
 from allm_django.errors import ConfigurationError, InvalidInputError
 
 
+IN_PROCESS = "allm_django.runtime.dispatch.inprocess.InProcess"
+
+
 @dataclass(frozen=True, slots=True)
 class Conf:
     """All settings of ``ALLM = {…}`` with their defaults.
@@ -29,7 +32,7 @@ class Conf:
     PROVIDERS: Mapping[str, str] = field(default_factory=dict)
     KEYS: Mapping[str, str] = field(default_factory=dict, repr=False)
     ACCESS: str = "allm_django.access.Access"
-    DISPATCH: str = "allm_django.runtime.dispatch.inprocess.InProcess"
+    DISPATCH: str = IN_PROCESS
     MAX_TURNS: int = DEFAULT_MAX_TURNS
     LIMITS: Mapping[str, Any] = field(default_factory=dict)
     MAX_PARALLEL: int = 8

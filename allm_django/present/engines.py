@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from allm_django import access
 from allm_django.access import Person
-from allm_django.conf import Conf, conf
+from allm_django.conf import IN_PROCESS, conf
 from allm_django.core.types import JSONObject
 from allm_django.models import Engine, Tool
 
@@ -41,5 +41,5 @@ def _lacks_key(engine: Engine) -> bool:
     from allm_django.providers.resolve import lacks_key  # not at every start of Django
 
     settings = conf()
-    here = settings.DISPATCH == Conf.DISPATCH
+    here = settings.DISPATCH == IN_PROCESS
     return here and lacks_key(engine.model, keys=settings.KEYS, api_key_env=engine.api_key_env)

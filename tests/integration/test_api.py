@@ -285,6 +285,18 @@ def test_engines_tell_their_tools_and_examples(ann: User) -> None:
     assert one["tools"] == [{"name": "refund", "title": "Refund an order", "manual": True}]
 
 
+def test_engines_without_a_key_are_marked_unless_other_processes_do_the_work(
+    ann: User, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    an_engine("keyless", model="openai:gpt-5-mini")
+    an_engine("planner")
+    marks = {row["name"]: row["ready"] for row in Browser(ann).get("engines/").json()["results"]}
+    assert marks == {"keyless": False, "planner": True}
+    settings.ALLM = {"DISPATCH": "tests.integration.cast.NoDispatch"}
+    assert all(row["ready"] for row in Browser(ann).get("engines/").json()["results"])
+
+
 def test_staff_see_the_details_of_a_runs_error_and_others_do_not(ann: User) -> None:
     an_engine()
     session = sessions.start("desk", user=ann, text="Hello")

@@ -15,7 +15,6 @@ from django.utils.module_loading import import_string
 from allm_django.core.limits import DEFAULT_MAX_TURNS, Limits
 from allm_django.errors import ConfigurationError, InvalidInputError
 
-
 IN_PROCESS = "allm_django.runtime.dispatch.inprocess.InProcess"
 
 

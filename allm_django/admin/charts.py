@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -36,6 +37,9 @@ class Span:
     tone: str
     start: float
     end: float
+
+
+Lanes: TypeAlias = tuple[str, Sequence[Sequence[Span]]]
 
 
 def columns(
@@ -76,20 +80,20 @@ def meter(value: float, most: float, tone: str = "model") -> SafeString:
     )
 
 
-def lanes(
-    rows: Sequence[Sequence[Span]], total: float, *, title: str, ticks: Sequence[tuple[float, str]]
-) -> SafeString:
-    """Rows of spans on one scale from 0 to ``total`` seconds. The shortest is still a visible line."""
-    top = TOP
-    height = top + len(rows) * (LANE + GAP) + GAP
-    drawn = (
-        _span(span, total, top + GAP + number * (LANE + GAP)) for number, spans in enumerate(rows) for span in spans
-    )
+def lanes(groups: Sequence[Lanes], total: float, *, title: str, ticks: Sequence[tuple[float, str]]) -> SafeString:
+    """Rows of spans on one scale from 0 to ``total`` seconds, each group under its words; none is too short to see."""
+    y, drawn = float(TOP), []
+    for words, rows in groups:
+        drawn.append(format_html('<text class="allm-axis" x="0" y="{}">{}</text>', y + 14, words))
+        y += 18
+        for spans in rows:
+            drawn += [_span(span, total, y) for span in spans]
+            y += LANE + GAP
     return format_html(
         '<svg class="allm-lanes" role="img" aria-label="{}" width="100%" height="{}">{}{}</svg>',
         title,
-        height,
-        _ticks(ticks, total, height),
+        y + GAP,
+        _ticks(ticks, total, y),
         _join(drawn),
     )
 

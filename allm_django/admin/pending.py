@@ -49,7 +49,7 @@ class PendingCallAdmin(CallAdmin):
     """The inbox in the admin. One call is decided on its card, several on a page of their own (H06)."""
 
     change_list_template = "admin/allm_django/pendingcall/change_list.html"
-    list_display = ("choose", "shown_tool", "state", "waits", "shown_arguments", "session_link", "owner_name", "card")
+    list_display = ("choose", "shown_tool", "waits", "card", "shown_arguments", "session_link", "owner_name", "state")
     list_display_links = ("shown_tool",)
     list_filter = (OpenStateFilter, MayDecideFilter, AgeFilter, ToolFilter, OwnerFilter, EngineFilter)
     ordering = ("created_at",)

@@ -43,7 +43,7 @@ class Choice(admin.SimpleListFilter):
 class OpenStateFilter(Choice):
     """What a call waits for."""
 
-    title = _("waits for")
+    title = _("what it waits for")
     parameter_name = "state"
     words = (
         ("pending", _("a decision")),
@@ -72,7 +72,7 @@ class MayDecideFilter(Choice):
 class AgeFilter(Choice):
     """How long it has waited, in the overview's groups."""
 
-    title = _("waits since")
+    title = _("age")
     parameter_name = "age"
     words = (
         ("0", _("under an hour")),

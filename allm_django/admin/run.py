@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -48,6 +48,20 @@ class RunAdmin(ReadOnlyAdmin):
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Those of visible sessions."""
         return of_visible_sessions(request.user, rows).select_related("session__owner")
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Django's, with the timeline; ``?waits=short`` draws long waits shorter."""
+        from allm_django.admin.timeline import Timeline  # not at every start of Django
+        from allm_django.admin.timeline_picture import TimelinePage
+
+        run = self.get_object(request, object_id)
+        extra: dict[str, Any] = dict(extra_context or {})
+        if run is not None and self.has_view_permission(request, run):
+            short = request.GET.get("waits") == "short"
+            extra["timeline"] = TimelinePage.of(Timeline.of(run), short=short)
+        return super().change_view(request, object_id, form_url, extra)
 
     @admin.display(description=_("session"))
     def session_link(self, run: Run) -> SafeString | str:

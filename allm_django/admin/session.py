@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -62,6 +63,7 @@ class SessionAdmin(ReadOnlyAdmin):
         if session is not None and self.has_view_permission(request, session):
             extra["transcript"] = Transcript.of(session, request.user, before=_position(request.GET.get("before", "")))
             extra["page_url"] = session_url(session.pk)
+            extra["lists"] = _lists(session)
         return super().change_view(request, object_id, form_url, extra)
 
     @admin.display(description=_("session"))
@@ -103,6 +105,12 @@ class SessionAdmin(ReadOnlyAdmin):
     def shown_tools(self, session: Session) -> SafeString | str:
         """The tools it is bound to, if it is."""
         return json_block(session.allowed_tools)
+
+
+def _lists(session: Session) -> list[tuple[str, str]]:
+    """Where its runs, calls and decisions are listed: address and words."""
+    models = (("run", gettext("Runs")), ("toolcall", gettext("Calls")), ("decision", gettext("Decisions")))
+    return [(f"{reverse(f'admin:allm_django_{name}_changelist')}?q={session.pk}", words) for name, words in models]
 
 
 def _yes_or_no(value: bool) -> str:

@@ -37,7 +37,7 @@ from allm_django.store.shapes import call_shape, message_shape, session_shape
 from allm_django.store.tools import current_version
 
 TABLES: tuple[type[models.Model], ...] = (Session, Run, Message, ToolCall, Decision, Event)
-MOST_MADE = 10_000  # calls that the ORM makes; the rest are copies
+MOST_MADE = 5_000  # calls that the ORM makes; the rest are copies
 SPAN, YEAR = timedelta(days=7), timedelta(days=365)
 QUESTIONS = (
     "Where is order {n}?",
@@ -118,7 +118,7 @@ class Maker:
 
     def _call(self, session: Session, run: Run, message: Message, place: int) -> ToolCall:
         version = self.dice.choice(self.versions)
-        arguments = {"order_id": self.dice.randint(1001, 1200), "text": self.dice.choice(QUESTIONS) * 2}
+        arguments = {"order_id": self.dice.randint(1001, 1200), "text": session.title + ", the customer asks."}
         call = ToolCall(session=session, run=run, message=message, position=place, tool_version=version)
         call.name, call.call_id = version.name, f"call-{message.position}-{place}"
         call.raw_arguments, call.asked_arguments, call.arguments = str(arguments), arguments, arguments
@@ -184,11 +184,12 @@ class Maker:
     ) -> Message:
         self.number += 1
         message = Message(session=session, run=run, position=self.number, role=role, text=text, created_at=self.moment)
+        message.complete, message.model = not seconds, self.engine.model if seconds else ""
         shape = {"messages": [message_shape(message)]}
         self._tell(session, "MessageStarted" if seconds else "MessageAdded", shape)
         if seconds:
             self.moment += timedelta(seconds=seconds)
-            message.completed_at, message.model, message.finish_reason = self.moment, self.engine.model, "stop"
+            message.completed_at, message.complete, message.finish_reason = self.moment, True, "stop"
             message.dump = {"parts": [{"kind": "text", "text": text}], "calls": calls}
             self._tell(session, "MessageCompleted", {"messages": [message_shape(message)]})
         self.rows.add(message)
@@ -202,7 +203,7 @@ class Maker:
         self.rows.add(Event(session=session, number=self.events, kind=kind, data=data, created_at=self.moment))
 
     def _pass(self, least: float, most: float) -> None:
-        self.moment = min(self.now, self.moment + timedelta(seconds=self.dice.uniform(least, most)))
+        self.moment = max(self.moment, min(self.now, self.moment + timedelta(seconds=self.dice.uniform(least, most))))
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def test_unknown_is_marked_and_nothing_is_not() -> None:
 def test_spans_that_overlap_get_rows_of_their_own() -> None:
     a, b, c = Span("a", "tool", 0, 2), Span("b", "tool", 1, 3), Span("c", "tool", 2, 4)
     assert stacked([c, b, a]) == [[a, c], [b]]
-    boxes = drawn(lanes(stacked([a, b, c]), 4, title="T", ticks=[(0, "0"), (4, "4 s")]))
+    boxes = drawn(lanes([("Tools", stacked([a, b, c]))], 4, title="T", ticks=[(0, "0"), (4, "4 s")]))
     assert [(box["x"], box["width"]) for box in boxes] == [
         ("0.000%", "50.000%"),
         ("50.000%", "50.000%"),
@@ -51,7 +51,7 @@ def test_text_is_escaped_and_nothing_is_inline() -> None:
     for svg in (
         columns([EVIL] * 3, series, title=EVIL, most=EVIL, hints=[EVIL] * 3),
         sparkline(series, EVIL),
-        lanes([[Span(EVIL, "tool", 0, 1)]], 1, title=EVIL, ticks=[(0, EVIL)]),
+        lanes([(EVIL, [[Span(EVIL, "tool", 0, 1)]])], 1, title=EVIL, ticks=[(0, EVIL)]),
     ):
         ElementTree.fromstring(svg)
         assert "<script" not in svg

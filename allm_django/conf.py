@@ -28,6 +28,7 @@ class Conf:
     """
 
     TOOL_MODULES: tuple[str, ...] = ()
+    RESOLVERS: tuple[str, ...] = ()
     PROVIDERS: Mapping[str, str] = field(default_factory=dict)
     KEYS: Mapping[str, str] = field(default_factory=dict, repr=False)
     ACCESS: str = "allm_django.access.Access"
@@ -71,9 +72,9 @@ def _check(name: str, value: Any, default: Any) -> None:
     if name == "PROVIDERS":
         good = isinstance(value, Mapping) and all(isinstance(v, str) for pair in value.items() for v in pair)
         wanted = "a mapping of prefix to dotted path"
-    elif name == "TOOL_MODULES":
+    elif name in ("TOOL_MODULES", "RESOLVERS"):
         good = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
-        wanted = "a list of dotted module paths"
+        wanted = "a list of dotted paths"
     elif isinstance(default, bool) or isinstance(value, bool):
         good, wanted = isinstance(value, bool) and isinstance(default, bool), f"{type(default).__name__}"
     elif isinstance(default, (int, float)):

@@ -15,7 +15,7 @@ from allm_django.tools.registry import registry
 
 
 def check_tool_modules(**kwargs: Any) -> list[CheckMessage]:
-    """E005: a module of tools could not be loaded at the start."""
+    """E005: a module of tools, or a resolver, could not be loaded at the start."""
     return [
         Error(
             f"The tools of {name} could not be loaded: {text}",
@@ -28,7 +28,7 @@ def check_tool_modules(**kwargs: Any) -> list[CheckMessage]:
 
 def _way_out(name: str) -> str:
     if discovery.is_listed(name):
-        return "Correct the module, or take it out of ALLM['TOOL_MODULES']."
+        return "Correct it, or take it out of ALLM['TOOL_MODULES'] or ALLM['RESOLVERS']."
     return "Correct the module."
 
 
@@ -40,7 +40,7 @@ def check_descriptions(**kwargs: Any) -> list[CheckMessage]:
             hint="Say in the docstring, or in description=, what it does and when to use it.",
             id="allm_django.W007",
         )
-        for definition in registry.all()
+        for definition in registry.functions()
         if definition.description == definition.title
     ]
 

@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import replace
 
 from allm_django.core.decide import Snapshot
+from allm_django.core.states import CallState
 from allm_django.loop.journal import StartedCall
 
 RESOLUTION = 0.001  # seconds; timers may end that much early
@@ -26,10 +27,12 @@ class Deadline:
     def __init__(self) -> None:
         self._at: float | None = None
         self._let_through: frozenset[str] = frozenset()
+        self._begun: frozenset[str] = frozenset()  # recipes, which are to be finished: what is too late is their steps
 
     def look(self, snapshot: Snapshot) -> None:
         """Take from a snapshot how much is left. It only ever gets less."""
         self._let_through = frozenset(call.id for call in snapshot.calls if call.let_through)
+        self._begun = frozenset(call.id for call in snapshot.calls if call.state is CallState.DELEGATED)
         if (bound := snapshot.limits.max_seconds) is not None:
             ends = now() + bound - snapshot.seconds
             self._at = ends if self._at is None else min(self._at, ends)
@@ -46,7 +49,7 @@ class Deadline:
 
     def keeps(self, call_id: str) -> bool:
         """Whether it is too late to start this call."""
-        return self.is_over and call_id not in self._let_through
+        return self.is_over and call_id not in self._let_through | self._begun
 
     def cut(self, call_id: str, started: StartedCall) -> StartedCall:
         """``started`` with no more time than is left; a recipe's planning and what a person let through keep theirs."""

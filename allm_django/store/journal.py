@@ -20,9 +20,10 @@ from allm_django.providers.base import Delta, Finished, TextDelta
 from allm_django.store import formatting, recipes, turns
 from allm_django.store.history import load_history
 from allm_django.store.known import Known
-from allm_django.store.offers import StoredOffer, handler_of
+from allm_django.store.offers import StoredOffer
 from allm_django.store.writing import Lease, alias
 from allm_django.tools.context import ToolContext
+from allm_django.tools.registry import BoundHandler
 
 T = TypeVar("T")
 RunInDatabase = Callable[..., Awaitable[Any]]
@@ -135,7 +136,7 @@ class DatabaseJournal:
             return None
         self._rows[call_id] = begun.call
         session = await self._owner_session()
-        return self._started(begun.call, session, begun.recipe)
+        return self._started(begun.call, session, begun.handler, begun.recipe)
 
     async def drop_calls(self, ids: Collection[str]) -> None:
         """Out of time: close what has not started."""
@@ -192,7 +193,9 @@ class DatabaseJournal:
         assert self._session is not None
         return self._session
 
-    def _started(self, row: CallRow, session: Session, recipe: RecipeProgress | None) -> StartedCall:
+    def _started(
+        self, row: CallRow, session: Session, handler: BoundHandler | None, recipe: RecipeProgress | None
+    ) -> StartedCall:
         assert row.tool_version is not None
         spec = row.tool_version.spec
         run = session.active_run
@@ -208,7 +211,7 @@ class DatabaseJournal:
             idempotency_key=row.idempotency_key,
             report=lambda fraction, text: self._live.progress(self.lease, row, fraction, text),
         )
-        handler, step = handler_of(row.tool_version), row.parent_id is not None
+        step = row.parent_id is not None
         return StartedCall(call, handler, context, spec.timeout, spec.idempotent, spec.sensitive, recipe, step)
 
 

@@ -40,7 +40,7 @@ def go_on(tx: Writing, call: ToolCall, calls: Iterable[ToolCall]) -> bool:
     """Whether a delegated call may go on now: all its steps are settled, and its tool is still there."""
     if any(step.parent_id == call.pk and step.state != CallState.SETTLED for step in calls):
         return False
-    if why := lost(call):
+    if why := lost(call) or ("" if plans(call.tool_version) else "The tool is no recipe any more."):
         words = f"{why} The remaining steps were not run."
         failed = Settlement(
             CallState.SETTLED, Outcome.FAILED, error_result(call.call_id, str(Outcome.UNAVAILABLE), words)

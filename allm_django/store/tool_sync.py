@@ -10,6 +10,7 @@ from typing import Any, Literal
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from allm_django.errors import ConfigurationError
 from allm_django.models import Tool
 from allm_django.store.tool_floor import seen_in, tighten
 from allm_django.store.tools import write_tool
@@ -49,8 +50,11 @@ def sync_tools(*, dry_run: bool = False) -> list[Change]:
 
     New rows are enabled, with code's manual flag. An existing row is never enabled and never made looser; a field
     that an admin changed stays. A schema that an admin changed, of a handler that changed since, disables the tool
-    until someone looks (security row 7). ``dry_run``: report only.
+    until someone looks (security row 7). ``dry_run``: report only. Raises ConfigurationError, and does nothing, when
+    a resolver can't say what it offers.
     """
+    if problems := registry.sources.problems():
+        raise ConfigurationError("; ".join(f"{path}: {text}" for path, text in problems.items()))
     with transaction.atomic(using=alias()):
         rows = _compared()
         if not dry_run:

@@ -25,12 +25,13 @@ from allm_django.store.deadlines import set_deadlines
 from allm_django.store.judging import new_calls, stale
 from allm_django.store.known import Known, read_turn_calls, working
 from allm_django.store.leases import break_off, mend_calls, mend_messages
-from allm_django.store.offers import StoredOffer, offer_for
+from allm_django.store.offers import StoredOffer, handler_of, offer_for
 from allm_django.store.recipes import go_on, plans, progress_of
 from allm_django.store.runs import add_usage, append_message, close_open_calls, halt_run
 from allm_django.store.snapshots import output_so_far, snapshot_now, snapshot_of
 from allm_django.store.streaks import facts_of
 from allm_django.store.writing import Lease, Writing, alias, writing
+from allm_django.tools.registry import BoundHandler
 
 CANCELLED_TEXT = "Stopped."
 OUT_OF_TIME_TEXT = "Broken off: the time for this message was used up."
@@ -142,9 +143,10 @@ def break_message(
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What became of a wish to start a call: the call, if it may run; of a recipe, how far it is."""
+    """What became of a wish to start a call: the call and what runs it, if it may; of a recipe, how far it is."""
 
     call: ToolCall | None
+    handler: BoundHandler | None
     recipe: RecipeProgress | None
     snapshot: Snapshot
 
@@ -163,7 +165,13 @@ def start_call(lease: Lease, known: Known, call_id: str, refuse: Any) -> Started
             elif call.state == CallState.DELEGATED:
                 may = go_on(tx, call, work.calls)
         recipe = progress_of(call, work.calls) if call is not None and may else None
-        return Started(call if may else None, recipe, snapshot_now(work, known))
+        if not may:
+            call = None
+        return Started(call, _handler(call), recipe, snapshot_now(work, known))
+
+
+def _handler(call: ToolCall | None) -> BoundHandler | None:
+    return handler_of(call.tool_version) if call and call.tool_version else None
 
 
 def _start(tx: Writing, lease: Lease, call: ToolCall, why_not: str) -> bool:

@@ -122,6 +122,11 @@ def define(function: Any, **options: Any) -> ToolDefinition:
         raise type(error)(f"{_place(function)}: {error.message}", field=error.field) from error
 
 
+def title_of(name: str) -> str:
+    """A tool's name in words."""
+    return name.replace("_", " ").replace("-", " ").strip().capitalize()
+
+
 def _place(function: Any) -> str:
     """Where whoever has to correct it finds it: ``shop.tools.refund (/srv/shop/tools.py:12)``."""
     name = getattr(function, "__qualname__", None)
@@ -161,7 +166,7 @@ def _define(
         bound = bind_plain(function)
     lint(schema)
     name = check_tool_name(function.__name__ if name is None else name)
-    title = name.replace("_", " ").replace("-", " ").strip().capitalize() if title is None else title
+    title = title_of(name) if title is None else title
     definition = ToolDefinition(
         key=f"{function.__module__}.{function.__qualname__}",
         name=name,

@@ -5,7 +5,7 @@ database, an admin form or a model is never imported (security rows 1–5).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
@@ -14,6 +14,7 @@ from allm_django.core.types import ToolSpec
 from allm_django.errors import ConfigurationError, ToolDefinitionError
 from allm_django.tools.binding import BoundHandler, bind
 from allm_django.tools.definition import ToolDefinition, define, tool
+from allm_django.tools.sources import Source, Sources
 
 __all__ = [
     "BoundHandler",
@@ -52,12 +53,16 @@ def register(kind: FunctionKind) -> Callable[[F], F]:
 
 
 class Registry:
-    """Tools and named functions by key. Filled at start-up, then frozen; safe to read from any thread."""
+    """Tools and named functions by key. Filled at start-up, then frozen; safe to read from any thread.
+
+    ``sources`` are asked each time: what a host's resolver offers may change.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tools: dict[str, ToolDefinition] = {}  # replaced, never changed, so that readers need no lock
         self._functions: dict[tuple[str, str], Callable[..., Any]] = {}
+        self.sources = Sources()
         self.frozen = False
 
     def register_module(self, module: ModuleType) -> None:
@@ -79,21 +84,34 @@ class Registry:
                     self._add(definition)
                 self._functions |= {(kind, key_of(value)): value for kind in kinds}
 
+    def add_source(self, source: Source) -> None:
+        """Take the tools of a resolver, after all that is there. Raises ConfigurationError when frozen."""
+        if self.frozen:
+            raise ConfigurationError(f"{source.path}: the registry is frozen once Django has started.")
+        self.sources.add(source)
+
     def freeze(self) -> None:
         """Take nothing more."""
         self.frozen = True
 
     def get(self, key: str) -> ToolDefinition | None:
         """The tool registered under exactly this key."""
-        return self._tools.get(key)
+        return self._tools.get(key) or self._resolved().get(key)
 
     def by_name(self, name: str) -> ToolDefinition | None:
         """The tool of this name."""
-        return next((definition for definition in self._tools.values() if definition.name == name), None)
+        return _named(name, self._tools) or _named(name, self._resolved())
 
     def all(self) -> list[ToolDefinition]:
         """All tools, by key."""
+        return [definition for _, definition in sorted({**self._resolved(), **self._tools}.items())]
+
+    def functions(self) -> list[ToolDefinition]:
+        """The tools that are functions, by key: those that never change."""
         return [definition for _, definition in sorted(self._tools.items())]
+
+    def _resolved(self) -> dict[str, ToolDefinition]:
+        return self.sources.tools(self._tools.values())
 
     def find_key(self, function: Any) -> str | None:
         """The key of a registered function (or definition)."""
@@ -126,10 +144,14 @@ class Registry:
             return
         if known is not None:
             raise ToolDefinitionError(f"{definition.key} is registered already.", field="key")
-        if (same := self.by_name(definition.name)) is not None:
+        if (same := _named(definition.name, self._tools)) is not None:
             message = f"name: {definition.key} and {same.key} are both called {definition.name!r}; rename one."
             raise ToolDefinitionError(message, field="name")
         self._tools = {**self._tools, definition.key: definition}
+
+
+def _named(name: str, tools: Mapping[str, ToolDefinition]) -> ToolDefinition | None:
+    return next((definition for definition in tools.values() if definition.name == name), None)
 
 
 def _check_home(function: FunctionType, module: ModuleType) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import allm_django as allm
 from allm_django import sessions
 from allm_django.core.settle import CLOSED_HALFWAY
 from allm_django.models import Tool, ToolCall
+from allm_django.store import clock
 from allm_django.store.history import load_history
 from allm_django.store.tools import save_tool
 from allm_django.testing import ScriptedModel, call, registered, say
@@ -267,3 +269,34 @@ def test_a_recipe_with_its_steps_survives_export_and_import(desk: Desk, manual: 
     ]
     assert steps_of == [(step.call_id, step.label, step.outcome) for step in steps(desk)]
     assert [message.tool_call_id for message in load_history(copy.id) if message.role == "tool"] == ["p"]
+
+
+@pytest.mark.row("L10")
+def test_steps_count_as_calls_and_a_recipe_that_reaches_the_limit_is_finished_first(desk: Desk) -> None:
+    desk.noted("price", lambda arguments: arguments["n"])
+    planned(desk, allm.Plan(parallel=[allm.Step("price", {"n": n}) for n in (1, 2)], compose=got))
+    desk.run(call("plan"), say("never"), limits={"max_calls": 3})
+    assert (desk.reason, desk.last_run.halted_metadata["limit"]) == ("limit", "max_calls")
+    assert (desk.session.calls.get(parent=None).outcome, len(desk.ran), desk.last_run.calls_used) == ("succeeded", 2, 3)
+
+
+@pytest.mark.row("L10")
+def test_steps_count_for_the_time_and_those_that_are_too_late_are_the_recipes_errors(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, late = clock.now, timedelta()
+    monkeypatch.setattr(clock, "now", lambda: real() + late)
+
+    def slow(arguments: Any) -> int:
+        nonlocal late
+        late += timedelta(seconds=10)
+        return 10
+
+    desk.noted("price", slow)
+    plan = allm.Plan(serial=[allm.Step("price", {}, label) for label in ("in time", "late", "later")], compose=got)
+    planned(desk, plan)
+    desk.run(call("plan"), say("never"), limits={"max_seconds": 5})
+    assert (desk.reason, desk.last_run.halted_metadata["limit"], len(desk.ran)) == ("limit", "max_seconds", 1)
+    assert states(desk) == [("in time", "succeeded"), ("late", "unavailable"), ("later", "unavailable")]
+    result = desk.session.calls.get(parent=None).result
+    assert (result["in time"], list(result["errors"])) == (10, ["late", "later"])

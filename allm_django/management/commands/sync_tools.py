@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from allm_django import discovery
+from allm_django.errors import ConfigurationError
 from allm_django.store.tool_sync import describe, sync_tools
 from allm_django.tools.registry import registry
 
@@ -29,7 +30,10 @@ class Command(BaseCommand):
         """Synchronise, and print a line for each change."""
         if failures := discovery.failures():
             raise CommandError("; ".join(f"{name}: {text}" for name, text in failures.items()))
-        changes = sync_tools(dry_run=options["dry_run"] or options["check"])
+        try:
+            changes = sync_tools(dry_run=options["dry_run"] or options["check"])
+        except ConfigurationError as error:
+            raise CommandError(error.message) from error
         if options["verbosity"] > 0:
             for line in describe(changes):
                 self.stdout.write(line)

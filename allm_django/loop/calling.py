@@ -59,9 +59,9 @@ async def run_handler(
         ending,
         idempotent=started.repeatable,
         stored=stored,
-        halt_on_error=options.on_tool_error == "halt" and not started.is_step,
+        halt_on_error=options.on_tool_error == "halt" and not started.step_of,
     )
-    if settlement.outcome is Outcome.FAILED and callable(options.on_tool_error) and not started.is_step:
+    if settlement.outcome is Outcome.FAILED and callable(options.on_tool_error) and not started.step_of:
         settlement = await _ask_policy(started, settlement, options.on_tool_error, options.threads)
     return settlement, execution.late
 

@@ -29,8 +29,8 @@ class RecipeProgress:
 class StartedCall:
     """A call whose start is on record: what to run, with what, for how long (seconds), which arguments to mask.
 
-    ``recipe``: how far it is, if it is one; ``is_step``: it is a step of one. ``is_cut_short``: ``timeout`` is what the
-    run has left of its time, less than the tool's own.
+    ``recipe``: how far it is, if it is one; ``step_of``: the name of the recipe whose step it is, or ``""``.
+    ``is_cut_short``: ``timeout`` is what the run has left of its time, less than the tool's own.
     """
 
     call: ToolCall
@@ -40,7 +40,7 @@ class StartedCall:
     idempotent: bool
     sensitive: tuple[str, ...] = ()
     recipe: RecipeProgress | None = None
-    is_step: bool = False
+    step_of: str = ""
     is_cut_short: bool = False
 
     @property

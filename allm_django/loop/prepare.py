@@ -15,8 +15,9 @@ from allm_django.core.types import EngineSpec, JSONObject, Limits, Message, Mode
 from allm_django.errors import InvalidInputError
 from allm_django.loop.about import About
 from allm_django.loop.environment import environment, threads
-from allm_django.loop.memory import MemoryJournal, Setup
+from allm_django.loop.memory import MemoryJournal
 from allm_django.loop.options import LoopOptions
+from allm_django.loop.setup import Setup
 from allm_django.providers.base import Model
 from allm_django.providers.resolve import resolve_model
 from allm_django.tools.registry import bind, spec_of

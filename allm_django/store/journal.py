@@ -1,4 +1,4 @@
-"""The database journal: the driver's view of a stored run. Each method is one transaction of ``turns``."""
+"""The database journal: the driver's view of a stored run. Each method is one transaction of the store."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from allm_django.core.types import Message as Neutral
 from allm_django.core.types import ModelRequest, ToolCall
 from allm_django.errors import AllmError
 from allm_django.loop.calling import late_record
-from allm_django.loop.journal import RecipeProgress, StartedCall, Step
+from allm_django.loop.journal import StartedCall, Step
 from allm_django.models import Message, Session
 from allm_django.models import ToolCall as CallRow
 from allm_django.providers.base import Delta, Finished, TextDelta
-from allm_django.store import formatting, recipes, turns
+from allm_django.store import executing, formatting, recipes, turns
 from allm_django.store.history import load_history
 from allm_django.store.known import Known
 from allm_django.store.offers import StoredOffer
 from allm_django.store.writing import Lease, alias
 from allm_django.tools.context import ToolContext
-from allm_django.tools.registry import BoundHandler
 
 T = TypeVar("T")
 RunInDatabase = Callable[..., Awaitable[Any]]
@@ -130,17 +129,17 @@ class DatabaseJournal:
 
     async def start_call(self, call_id: str) -> StartedCall | None:
         """Commit that a ready call starts now, or None if it may not any more."""
-        begun: turns.Started = await self._run(turns.start_call, self.lease, self._known, call_id, self._refuse)
+        begun: executing.Started = await self._run(executing.start_call, self.lease, self._known, call_id, self._refuse)
         self._take(begun.snapshot)
         if begun.call is None:
             return None
         self._rows[call_id] = begun.call
         session = await self._owner_session()
-        return self._started(begun.call, session, begun.handler, begun.recipe)
+        return self._started(begun, begun.call, session)
 
     async def drop_calls(self, ids: Collection[str]) -> None:
         """Out of time: close what has not started."""
-        self._take(await self._run(turns.drop_calls, self.lease, self._known, ids))
+        self._take(await self._run(executing.drop_calls, self.lease, self._known, ids))
 
     def run_out(self) -> None:
         """The time is up, by whatever clock."""
@@ -153,7 +152,7 @@ class DatabaseJournal:
 
     async def finish_call(self, call_id: str, settlement: Settlement) -> None:
         """Record how a started call ended."""
-        self._take(await self._run(turns.finish_call, self.lease, self._known, call_id, settlement))
+        self._take(await self._run(executing.finish_call, self.lease, self._known, call_id, settlement))
 
     def watch_late(self, call_id: str, late: Awaitable[Any]) -> None:
         """Keep what still comes, on the call's row."""
@@ -166,13 +165,13 @@ class DatabaseJournal:
                     came = await came[1]
             except asyncio.CancelledError:
                 return  # an async handler that was cancelled: nothing can come any more
-            await self._run(turns.record_late, row.id, row.session_id, late_record(came))
+            await self._run(executing.record_late, row.id, row.session_id, late_record(came))
 
         self._live.late(keep())
 
     async def close_calls(self) -> None:
         """After a cancel: close what has not started."""
-        self._take(await self._run(turns.close_calls, self.lease, self._known))
+        self._take(await self._run(executing.close_calls, self.lease, self._known))
 
     async def halt(self, halt: HaltRun) -> bool:
         """Halt and give the lease back, unless something changed meanwhile."""
@@ -193,14 +192,13 @@ class DatabaseJournal:
         assert self._session is not None
         return self._session
 
-    def _started(
-        self, row: CallRow, session: Session, handler: BoundHandler | None, recipe: RecipeProgress | None
-    ) -> StartedCall:
+    def _started(self, begun: executing.Started, row: CallRow, session: Session) -> StartedCall:
         assert row.tool_version is not None
         spec = row.tool_version.spec
         run = session.active_run
         assert run is not None
-        call = ToolCall(row.call_id, row.name, row.arguments, row.raw_arguments)
+        recipe = begun.parent.call_id if begun.parent else ""
+        call = ToolCall(row.call_id, row.name, row.arguments, row.raw_arguments, parent=recipe, label=row.label)
         context = ToolContext(
             context=session.context if session.context is not None else run.settings["context"],
             session_id=str(session.id),
@@ -211,8 +209,10 @@ class DatabaseJournal:
             idempotency_key=row.idempotency_key,
             report=lambda fraction, text: self._live.progress(self.lease, row, fraction, text),
         )
-        step = row.parent_id is not None
-        return StartedCall(call, handler, context, spec.timeout, spec.idempotent, spec.sensitive, recipe, step)
+        step_of = begun.parent.name if begun.parent else ""
+        return StartedCall(
+            call, begun.handler, context, spec.timeout, spec.idempotent, spec.sensitive, begun.recipe, step_of
+        )
 
 
 def _session_with_owner(lease: Lease) -> Session:

@@ -1,49 +1,33 @@
-"""The transactions of a run at work, one function each; all under the session's lock and the lease's fence."""
+"""The transactions of a run's turns, one function each; all under the session's lock and the lease's fence."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from allm_django.core.compact import shown
 from allm_django.core.decide import HaltRun, Snapshot, next_action
 from allm_django.core.encode import to_json, to_text
 from allm_django.core.history import NUDGE
 from allm_django.core.kinds import EventKind
-from allm_django.core.settle import NO_ENGINE, OUT_OF_TIME, Settlement, settle_closed
-from allm_django.core.states import CALL_TRANSITIONS, CallState, HaltedReason, Outcome
+from allm_django.core.settle import NO_ENGINE
+from allm_django.core.states import CallState, HaltedReason, Outcome
 from allm_django.core.types import JSONObject, ModelRequest, Usage
 from allm_django.core.types import Message as Neutral
 from allm_django.errors import AllmError, InvalidInputError, LeaseLostError
-from allm_django.loop.journal import RecipeProgress
 from allm_django.models import Message, MessageChunk, Run, ToolCall
 from allm_django.providers.base import Finished
-from allm_django.store.calls import apply
-from allm_django.store.deadlines import set_deadlines
-from allm_django.store.judging import new_calls, stale
+from allm_django.store.judging import new_calls
 from allm_django.store.known import Known, read_turn_calls, working
 from allm_django.store.leases import break_off, mend_calls, mend_messages
-from allm_django.store.offers import StoredOffer, handler_of, offer_for
-from allm_django.store.recipes import go_on, plans, progress_of
+from allm_django.store.offers import StoredOffer, offer_for
 from allm_django.store.runs import add_usage, append_message, close_open_calls, halt_run
 from allm_django.store.snapshots import output_so_far, snapshot_now, snapshot_of
 from allm_django.store.streaks import facts_of
-from allm_django.store.writing import Lease, Writing, alias, writing
-from allm_django.tools.registry import BoundHandler
+from allm_django.store.writing import Lease, alias
 
 CANCELLED_TEXT = "Stopped."
 OUT_OF_TIME_TEXT = "Broken off: the time for this message was used up."
 COMPLETED = ("text", "thinking", "complete", "completed_at", "finish_reason", "dump", "usage")  # of a message
-ENDINGS = {key for key in CALL_TRANSITIONS if key[0] in (CallState.EXECUTING, CallState.DELEGATED)}
-SETTLED_KINDS = {Outcome.SUCCEEDED: EventKind.CALL_SUCCEEDED, Outcome.FAILED: EventKind.CALL_FAILED}
-STATE_KINDS = {
-    CallState.ASKING: EventKind.CALL_ASKED,
-    CallState.UNKNOWN: EventKind.CALL_UNKNOWN,
-    CallState.READY: EventKind.CALL_RETRIED,
-    CallState.EXECUTING: EventKind.CALL_STARTED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,85 +125,6 @@ def break_message(
         return snapshot_now(work, known)
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """What became of a wish to start a call: the call and what runs it, if it may; of a recipe, how far it is."""
-
-    call: ToolCall | None
-    handler: BoundHandler | None
-    recipe: RecipeProgress | None
-    snapshot: Snapshot
-
-
-def start_call(lease: Lease, known: Known, call_id: str, refuse: Any) -> Started:
-    """Commit that a ready call starts, or settle it if it may not any more (H04, H07; security rows 10 and 19).
-    A recipe that is begun goes on from its steps (R07).
-    """
-    with working(lease, known) as work:
-        tx = work.tx
-        call = next((row for row in work.calls if row.call_id == call_id), None)
-        may = False
-        if call is not None and not tx.session.cancel_requested:
-            if call.state == CallState.READY:
-                may = _start(tx, lease, call, stale(call) or refuse(call))
-            elif call.state == CallState.DELEGATED:
-                may = go_on(tx, call, work.calls)
-        recipe = progress_of(call, work.calls) if call is not None and may else None
-        if not may:
-            call = None
-        return Started(call, _handler(call), recipe, snapshot_now(work, known))
-
-
-def _handler(call: ToolCall | None) -> BoundHandler | None:
-    return handler_of(call.tool_version) if call and call.tool_version else None
-
-
-def _start(tx: Writing, lease: Lease, call: ToolCall, why_not: str) -> bool:
-    if why_not:
-        apply(tx, call, settle_closed(call.call_id, Outcome.UNAVAILABLE, why_not))
-        tx.tell(EventKind.CALL_CLOSED, calls=[call])
-        return False
-    call.started_at, call.worker, call.attempt = tx.now, lease.worker, call.attempt + 1
-    apply(tx, call, Settlement(CallState.DELEGATED if plans(call.tool_version) else CallState.EXECUTING))
-    tx.tell(EventKind.CALL_STARTED, calls=[call])
-    return True
-
-
-def finish_call(lease: Lease, known: Known, call_id: str, settlement: Settlement) -> Snapshot:
-    """Record how a started call ended."""
-    with working(lease, known) as work:
-        tx = work.tx
-        call = next(row for row in work.calls if row.call_id == call_id)
-        if (CallState(call.state), settlement.state) in ENDINGS:  # else it was closed meanwhile
-            if settlement.state is CallState.ASKING:
-                set_deadlines(call, tx.now, question=True)
-            apply(tx, call, settlement)
-            kind = SETTLED_KINDS.get(settlement.outcome) if settlement.outcome else STATE_KINDS[settlement.state]
-            tx.tell(kind or EventKind.CALL_CLOSED, calls=[call])
-            if settlement.state in (CallState.ASKING, CallState.UNKNOWN):
-                tx.derive_status()
-        return snapshot_now(work, known)
-
-
-def drop_calls(lease: Lease, known: Known, ids: Collection[str]) -> Snapshot:
-    """Close calls for which the run has no time any more (L10)."""
-    with working(lease, known) as work:
-        late = [call for call in work.calls if call.call_id in ids and call.state == CallState.READY]
-        for call in late:
-            apply(work.tx, call, settle_closed(call.call_id, Outcome.UNAVAILABLE, OUT_OF_TIME))
-        if late:
-            work.tx.tell(EventKind.CALL_CLOSED, calls=late)
-        return snapshot_now(work, known)
-
-
-def close_calls(lease: Lease, known: Known) -> Snapshot:
-    """After a cancel: close what has not started (L15)."""
-    with working(lease, known) as work:
-        close_open_calls(work.tx, Outcome.CANCELLED)
-        work.known_calls = None
-        return snapshot_now(work, known)
-
-
 def halt(lease: Lease, known: Known, wanted: HaltRun) -> bool:
     """Halt and give the lease back, if the same still follows under the lock; else False."""
     with working(lease, known) as work:
@@ -257,18 +162,6 @@ def fail_run(lease: Lease, error: AllmError) -> None:
         mend_calls(tx, again=False)
         waiting = any(call.state != CallState.SETTLED for call in read_turn_calls(lease.session_id))
         halt_run(tx, HaltedReason.ERROR, waiting=waiting)
-
-
-def record_late(call_id: uuid.UUID, session_id: uuid.UUID, late: JSONObject) -> None:
-    """Keep what came after a timeout, a cancel or a takeover; it changes nothing else (T17)."""
-    with writing(session_id) as tx:
-        call = ToolCall.objects.using(alias()).select_related("tool_version").get(pk=call_id)
-        if call.outcome == Outcome.SUCCEEDED:
-            return  # it was recorded after all
-        call.late_result = to_json(late)
-        call.version += 1
-        call.save(using=alias(), update_fields=["late_result", "version"])
-        tx.tell(EventKind.CALL_UNKNOWN if call.state == CallState.UNKNOWN else EventKind.CALL_CLOSED, calls=[call])
 
 
 def error_record(error: AllmError) -> JSONObject:

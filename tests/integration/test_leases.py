@@ -19,7 +19,7 @@ from allm_django.models import MessageChunk, Session, Worker
 from allm_django.providers.base import Finished
 from allm_django.providers.scripted import ScriptedModel, call, hold, say
 from allm_django.runtime.runner import Runner, runner
-from allm_django.store import leases, turns
+from allm_django.store import executing, leases, turns
 from allm_django.store.chunks import Chunk, write_chunks
 from allm_django.store.known import Known
 from allm_django.store.writing import Lease, writing
@@ -92,8 +92,8 @@ class TestWithoutAWorker:
             lambda: turns.begin_step(lease, known, nudge=False),
             lambda: turns.complete_message(lease, known, answer, begun.offer),
             lambda: turns.break_message(lease, known, begun.message, "Late.", "", None, failed=False),
-            lambda: turns.start_call(lease, known, "c", lambda _: ""),
-            lambda: turns.close_calls(lease, known),
+            lambda: executing.start_call(lease, known, "c", lambda _: ""),
+            lambda: executing.close_calls(lease, known),
             lambda: turns.fail_run(lease, AllmError("late")),
             lambda: leases.release_lease(lease),
         ):
@@ -151,7 +151,7 @@ class TestWithoutAWorker:
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
             turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
-            turns.start_call(lease, known, "c1", lambda _: "")
+            executing.start_call(lease, known, "c1", lambda _: "")
             run_out(session)
             sessions.cancel(session)
             with pytest.raises(LeaseLostError):
@@ -171,7 +171,7 @@ class TestWithoutAWorker:
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
             turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
-            started = turns.start_call(lease, known, "c1", lambda _: "").call
+            started = executing.start_call(lease, known, "c1", lambda _: "").call
             assert started is not None
             run_out(session)
             claimed(session)
@@ -190,9 +190,9 @@ class TestWithoutAWorker:
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
             turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
-            assert turns.start_call(lease, known, "c1", lambda _: "").call is None
+            assert executing.start_call(lease, known, "c1", lambda _: "").call is None
             sessions.approve(session.calls.get(), by=None)
-            assert turns.start_call(lease, known, "c1", lambda _: "").call is not None
+            assert executing.start_call(lease, known, "c1", lambda _: "").call is not None
 
     def test_nothing_is_known_after_a_transaction_that_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def act() -> str:
@@ -208,8 +208,8 @@ class TestWithoutAWorker:
             with monkeypatch.context() as patch:
                 patch.setattr("allm_django.store.writing.Event", broken)
                 with pytest.raises(ZeroDivisionError):
-                    turns.start_call(lease, known, "c1", lambda _: "")
-            started = turns.start_call(lease, known, "c1", lambda _: "").call
+                    executing.start_call(lease, known, "c1", lambda _: "")
+            started = executing.start_call(lease, known, "c1", lambda _: "").call
             assert started is not None
             assert started.attempt == 1
 

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from allm_django import access
 from allm_django.chat.words import page_words
+from allm_django.store import clock
 
 # Nothing inline, nothing from elsewhere, no eval (security row 31); HTML from a string only where safe.js cleaned it.
 # 'self' in connect-src covers the sockets.
@@ -66,6 +67,7 @@ def page_config(request: HttpRequest, session_id: uuid.UUID | None) -> dict[str,
         "session": str(session_id) if session_id else None,
         "card": _card_id(request.GET.get("card", "")),
         "engines": _set_up_url(user),
+        "now": clock.now().isoformat(),
         "user": {"id": str(user.pk), "name": _name(user)},
         "can": {
             "chat": access.may(user, "chat"),

@@ -30,6 +30,8 @@ _PAGE = {
     "days": _("{n} d"),
     "ago": _("{time} ago"),
     "just_now": _("just now"),
+    "in_time": _("in {time}"),
+    "time_up": _("time is up"),
     "usage_tokens": _("Tokens: {input} in, {output} out"),
     "usage_cost": _("Cost: {cost}"),
     "usage_unknown": _("Tokens and cost: unknown"),
@@ -56,6 +58,7 @@ _START = {
     "go_back": _("Keep waiting"),
     "may_not_chat": _("You may decide calls here, but not chat."),
     "not_yours": _("This conversation belongs to someone else. You may read it, but not write in it."),
+    "reply_supersedes": _("If you write on, what waits here is closed without being run."),
     "reply_blocked": _("Something waits for a decision. Once it is made, you can write on."),
 }
 
@@ -133,7 +136,12 @@ _CALLS = {
 _CARD = {
     "asked_by": _("Asked by {name}"),
     "asked_by_in": _("Asked by {name} in “{session}”"),
-    "until": _("until {time}"),
+    "approvals": _("{n} of {quorum} approvals"),
+    "you_approved": _("You have approved it"),
+    "may_decide_groups": _("May decide: {groups}"),
+    "four_eyes": _("Someone other than {name} has to decide"),
+    "decide_by": _("Decide by {time}"),
+    "escalates": _("From {time} on also: {groups}"),
     "unknown_explained": _(
         "This call was started, but its end was never seen: it may or may not have taken effect. It is not run again "
         "by itself. Look where it would have taken effect, then say what is true."

@@ -146,6 +146,32 @@ def test_of_two_people_one_decides_and_the_other_sees_who_was_faster_and_keeps_w
         person.sees('"refunded":49.5')
 
 
+def test_two_people_approve_and_neither_disturbs_what_the_other_types(visit: Visit) -> None:
+    ann, ben, kim = visit("ann"), visit("ben"), visit("kim")
+    ann.ask("payout please")
+    expect(ann.card()).to_contain_text("0 of 2 approvals")
+    expect(ann.card()).to_contain_text("Waiting for someone of Tills to decide “Pay out”")
+    expect(ann.button("Approve")).to_have_count(0)
+    for person in (ben, kim):
+        person.open(f"{ann.session}/")
+        expect(person.card()).to_contain_text("May decide: Tills")
+        expect(person.card()).to_contain_text("Someone other than Ann Archer has to decide")
+        expect(person.card()).to_contain_text(re.compile(r"Decide by .*\(in 45 min\)"))
+    kim.button("Reject").click()
+    kim.card().locator("textarea").fill("Too much?")
+    ben.button("Approve: Pay out").click()
+    expect(ben.card()).to_contain_text("1 of 2 approvals: Ben Okafor")
+    expect(ben.card()).to_contain_text("You have approved it")
+    expect(ben.button("Approve")).to_have_count(0)
+    expect(kim.card()).to_contain_text("1 of 2 approvals: Ben Okafor")
+    expect(kim.card().locator("textarea")).to_have_value("Too much?")
+    kim.button("Cancel").click()
+    kim.button("Approve: Pay out").click()
+    for person in (ann, ben, kim):
+        person.sees('"paid":500')
+    expect(ann.find(".call-by")).to_contain_text("Ben Okafor, Kim Berger approved it")
+
+
 def test_a_decision_that_comes_too_late_is_told_the_winner(visit: Visit) -> None:
     ann, ben = visit("ann"), visit("ben")
     ann.ask("refund please")

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import timedelta
 
 import django
 
 django.setup()
 
-from django.contrib.auth.models import Permission, User  # noqa: E402
+from django.contrib.auth.models import Group, Permission, User  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.test import Client  # noqa: E402
 
-from allm_django.models import Engine  # noqa: E402
+from allm_django.models import Engine, Tool  # noqa: E402
 from allm_django.store.engines import save_engine  # noqa: E402
+from allm_django.store.tools import save_tool  # noqa: E402
 
 PEOPLE = {
     "ann": ("Ann Archer", ["chat"]),
@@ -43,6 +45,12 @@ if __name__ == "__main__":
     call_command("migrate", verbosity=0)
     call_command("sync_tools", verbosity=0)
     cookies = {username: make_person(username, *about) for username, about in PEOPLE.items()}
+    till = Tool.objects.get(name="pay_out")
+    till.quorum, till.four_eyes = 2, True
+    till.expiry, till.escalate_after = timedelta(minutes=45), timedelta(minutes=30)
+    groups = {name: Group.objects.create(name=name) for name in ("Tills", "Managers")}
+    groups["Tills"].user_set.set(User.objects.filter(username__in=("ben", "kim", "sam")))
+    save_tool(till, approver_groups=[groups["Tills"]], escalation_groups=[groups["Managers"]])
     engine = Engine(name="desk", title="The desk", model="script:scenes", notice="Follows a script")
     engine.examples = ["lookup 1042"]
     engine.max_turns = 100

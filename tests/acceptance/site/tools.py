@@ -28,6 +28,12 @@ def notify(text: str) -> dict[str, Any]:
     return {"sent": text}
 
 
+@allm.tool(title="Pay out", manual=True)
+def pay_out(amount: float) -> dict[str, Any]:
+    """Pay money out of the till. Two people have to approve."""
+    return {"paid": amount}
+
+
 @allm.tool(title="Order a shirt", idempotent=True)
 def shirt() -> allm.AskUser:
     """Order a shirt, once its size is known."""

@@ -5,11 +5,12 @@ import { Arguments } from "./arguments.js";
 import { BOXES } from "./boxes.js";
 import { button, fill, h, icon, keyButton, visible } from "./dom.js";
 import { copyText } from "./markdown.js";
+import { Deciders } from "./deciders.js";
 import { brief } from "./json.js";
 import { changedOf, knownOf } from "./facts.js";
 import { isOpen } from "./store.js";
 import { look, settledBy } from "./state.js";
-import { fullTime, since, t } from "./words.js";
+import { since, t } from "./words.js";
 
 const CONFLICTS = new Set(["already_decided", "version_mismatch", "conflict", "state", "changed_since_asked"]);
 let cards = 0;
@@ -22,6 +23,7 @@ export class Card {
   #arguments = null;
   #box = null;
   #busy = false;
+  #deciders = new Deciders();
   #kept = "";
   #parts;
   #elsewhere;
@@ -39,6 +41,7 @@ export class Card {
     this.#parts = {
       title: h(`h${level}`, { id, class: "card-title" }),
       facts: h("div", { class: "card-facts" }),
+      deciders: this.#deciders.element,
       body: h("div", { class: "card-body" }),
       note: h("div", { class: "card-note", role: "status" }),
       box: h("div", { class: "card-box" }),
@@ -53,6 +56,7 @@ export class Card {
   update(card) {
     const before = this.#card;
     this.#card = card;
+    this.#deciders.update(card);
     const drawn = JSON.stringify([card.version, card.state, card.verbs, card.may_decide, card.may_answer, card.changed, card.changes, card.known, card.why]);
     if (drawn === this.#drawn) return;
     const typed = this.#drawn ? this.#typed(before) : "";
@@ -105,9 +109,9 @@ export class Card {
   }
 
   #askedFacts() {
-    const { asked_by: by, session_title: session, why, expires_at: until } = this.#card;
+    const { asked_by: by, session_title: session, why } = this.#card;
     const asked = this.#elsewhere ? t("asked_by_in", { name: by?.name, session: session || t("untitled") }) : t("asked_by", { name: by?.name });
-    return [by && asked, why, until && t("until", { time: fullTime(until) })].filter(Boolean);
+    return [by && asked, why].filter(Boolean);
   }
 
   #can(verb) {
@@ -214,9 +218,9 @@ export class Card {
   #refused(error, seen) {
     if (!(error instanceof ApiError)) throw error;
     const winner = error.problem.call;
-    if (CONFLICTS.has(error.code) && winner) {
+    if (winner && (CONFLICTS.has(error.code) || error.code === "already_approved")) {
       this.#onCard(winner, seen);
-      this.#say(overtaken(winner), "waiting");
+      this.#say(error.code === "already_approved" ? visible(error.message) : overtaken(winner), "waiting");
       return;
     }
     const errors = error.problem.errors ?? (error.problem.field ? [{ field: error.problem.field, message: "" }] : []);

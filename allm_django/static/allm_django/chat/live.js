@@ -6,7 +6,7 @@ import { Store } from "./store.js";
 import { config } from "./words.js";
 
 const AGAIN_AFTER = 3000;
-const CAN_NOTHING = { reply: false, cancel: false, resume: false };
+const CAN_NOTHING = { reply: false, cancel: false, resume: false, supersede: false };
 
 /** Run once a frame; after a slow frame wait in proportion, so that long answers leave time for the person. */
 function frames() {
@@ -106,7 +106,7 @@ export class Live {
     const can = session.can ?? CAN_NOTHING;
     const mine = config.can.chat && session.owner.id === config.user.id;
     const active = session.status === "running" || session.status.startsWith("awaiting");
-    return { ...can, reply: active ? can.reply : mine, cancel: active && (can.cancel || mine) };
+    return { ...can, reply: active ? can.reply : mine, supersede: session.status.startsWith("awaiting") && can.supersede, cancel: active && (can.cancel || mine) };
   }
 
   /** What one may do changes with the status; events are alike for all viewers and do not say it. */

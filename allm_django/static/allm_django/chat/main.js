@@ -280,6 +280,7 @@ class Page {
 }
 
 function whyNot(session, can) {
+  if (can.supersede) return t("reply_supersedes");
   if (can.reply || session.status === "running") return "";
   if (session.owner.id !== config.user.id) return t("not_yours");
   return session.status === "awaiting_tools" ? t("reply_blocked") : "";

@@ -61,7 +61,7 @@ class Entry {
   }
 }
 
-const facts = (card, word) => [card.state === "pending" ? "" : word, card.asked_by?.name, since(card.created_at)].filter(Boolean).join(" · ");
+const facts = (card, word) => [card.state === "pending" ? "" : word, card.asked_by?.name, since(card.created_at), card.approved && t("you_approved")].filter(Boolean).join(" · ");
 
 const isLost = (card) => card.state === "unknown";
 

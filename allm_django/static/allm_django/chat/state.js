@@ -38,11 +38,14 @@ function waits(steps) {
   return open.length > 0 && open.every(isOpen);
 }
 
+const LETS_RUN = new Set(["approve", "edit", "retry"]);
+
 /** One honest sentence about how a call was settled by people or time, or "". */
 export function settledBy(call) {
-  const { decided } = call;
+  const { decided, approvals } = call;
   if (!decided) return "";
-  return t(`decided_${decided.verb}`, { name: decided.by || t("someone") });
+  const several = approvals?.length > 1 && LETS_RUN.has(decided.verb) && approvals.map(({ by }) => by).join(", ");
+  return t(`decided_${decided.verb}`, { name: several || decided.by || t("someone") });
 }
 
 /** The word for a session's status, and its tone. */

@@ -1,5 +1,6 @@
 // One session as this page knows it: a snapshot, then events and text folded into it. Knows no DOM.
 
+const PHASE = ["version", "state", "escalated"]; // what a viewer may do hangs on these
 const OPEN = new Set(["pending", "asking", "unknown"]);
 
 /** Unicode code points: the unit of the server's text offsets. */
@@ -107,7 +108,7 @@ export class Store {
 
   #putCall(call) {
     const known = this.calls.get(call.id);
-    const moved = !known || known.version !== call.version || known.state !== call.state;
+    const moved = !known || PHASE.some((name) => String(known[name]) !== String(call[name])) || known.approvals?.length !== call.approvals?.length;
     const clear = known?.fresh && !moved ? { arguments: known.arguments } : {};
     this.calls.set(call.id, { ...known, ...call, ...clear, fresh: !moved && known.fresh, verbs: moved ? [] : known.verbs });
     this.#touched.set(call.id, this.last);

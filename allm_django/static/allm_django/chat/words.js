@@ -20,6 +20,18 @@ const dollars = new Intl.NumberFormat(language, { style: "currency", currency: "
 export const number = (value) => count.format(value);
 export const money = (value) => dollars.format(value);
 export const timeOfDay = (iso) => (iso ? clock.format(new Date(iso)) : "");
+/** The server's clock ahead of this one, in milliseconds: times to come are counted by the server's. */
+const ahead = config.now ? Date.parse(config.now) - Date.now() : 0;
+
+/** The time of day; of another day, the date too. */
+export const shortTime = (iso) => (new Date(iso).toDateString() === new Date().toDateString() ? timeOfDay(iso) : fullTime(iso));
+
+/** How long it is until then: "in 12 min", or that the time is up. */
+export function timeLeft(iso) {
+  const now = Date.now() + ahead;
+  return new Date(iso) <= now ? t("time_up") : t("in_time", { time: duration(now, iso) });
+}
+
 export const fullTime = (iso) => (iso ? moment.format(new Date(iso)) : "");
 
 /** "Today", "Yesterday" or the date. */

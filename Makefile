@@ -1,4 +1,4 @@
-# make demo · make test · make storm · make bench · make screenshots · make wheel      (make help says more)
+# make demo · make cluster · make test · make storm · make bench · make screenshots · make wheel      (make help says more)
 #
 #   PYTHON=python3.13        the Python that a new virtual environment is made with (3.11 or newer)
 #   VENV=.venv-313           where that environment is
@@ -22,7 +22,7 @@ EXTRAS := demo$(if $(ANTHROPIC_API_KEY),$(comma)anthropic)$(if $(GOOGLE_API_KEY)
 DEMO := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 DEV := $(VENV)/.installed-dev$(if $(DJANGO),-$(subst >,,$(subst <,,$(subst ~=,-,$(DJANGO)))))
 
-.PHONY: help demo test lint types tests storm bench screenshots wheel clean
+.PHONY: help demo cluster test lint types tests storm bench screenshots wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,10 @@ help:
 
 demo: $(DEMO)
 	@$(PY) manage.py demo --port $(PORT)
+
+# PostgreSQL, Redis, two web processes behind nginx, two workers: all on this machine
+cluster: $(VENV)/.installed-cluster
+	@$(PY) -m project.cluster --port $(PORT)
 
 test: lint types tests
 
@@ -71,6 +75,10 @@ $(PY):
 $(DEMO): pyproject.toml | $(PY)
 	@echo "Installing the demo into $(VENV); a minute or two, once."
 	$(PIP) install --editable '.[$(EXTRAS)]'
+	@touch '$@'
+
+$(VENV)/.installed-cluster: $(DEMO)
+	$(PIP) install --editable '.[$(EXTRAS)$(comma)postgres$(comma)redis$(comma)procrastinate]'
 	@touch '$@'
 
 $(DEV): pyproject.toml | $(PY)

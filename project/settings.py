@@ -2,6 +2,7 @@
 
 DJANGO_DEBUG (1 or 0, default 1) · DJANGO_SECRET_KEY (needed when DJANGO_DEBUG=0) · DJANGO_ALLOWED_HOSTS (with commas)
 · DJANGO_BEHIND_PROXY (1: trust X-Forwarded-Proto) · ALLM_DATABASE (postgresql://…, default SQLite in var/)
+· ALLM_REDIS (redis://…: news between processes) · ALLM_DISPATCH (the dotted path of a dispatch)
 · ALLM_VAR (the folder for database, e-mails and key, default var/).
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 import django
 from django.core.exceptions import ImproperlyConfigured
@@ -90,7 +92,11 @@ TEMPLATES = [
 
 ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+CHANNEL_LAYERS: dict[str, Any] = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+if redis := os.environ.get("ALLM_REDIS"):
+    CHANNEL_LAYERS = {
+        "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [redis]}}
+    }
 
 DATABASES = {
     "default": databases.postgres(url)
@@ -140,4 +146,8 @@ DEFAULT_FROM_EMAIL = "support@shop.example"
 REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
 SPECTACULAR_SETTINGS = {"TITLE": "allm_django", "VERSION": "1", "SERVE_INCLUDE_SCHEMA": False}
 
-ALLM = {"PROVIDERS": {"planner": "project.support.planner.planner"}}
+ALLM: dict[str, Any] = {"PROVIDERS": {"planner": "project.support.planner.planner"}}
+if dispatch := os.environ.get("ALLM_DISPATCH"):
+    ALLM["DISPATCH"] = dispatch
+    if ".procrastinate." in dispatch:
+        INSTALLED_APPS.append("procrastinate.contrib.django")

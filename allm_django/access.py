@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeVar, cast
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import Exists, Model, OuterRef, Q, QuerySet
@@ -98,6 +99,18 @@ class Access:
             tool=OuterRef("tool_version__tool"), group__in=self.groups(user)
         )
         return Q(Exists(listed), escalates_at__lte=clock.now())
+
+    def deciders(self, tool: Tool) -> QuerySet[Any] | None:
+        """Active people who may decide calls of ``tool`` from the start; None if the host's user model can't tell."""
+        people = get_user_model()._default_manager
+        if not hasattr(people, "with_perm"):
+            return None
+        try:
+            able: QuerySet[Any] = people.with_perm("allm_django.decide_toolcall")
+        except ValueError:  # several backends: each by its own rules
+            return None
+        groups = list(tool.approver_groups.all())
+        return able.filter(groups__in=groups).distinct() if groups else able
 
     def decidable_calls(self, user: Person) -> QuerySet[ToolCall]:
         """Calls that wait for a decision ``user`` may make: pending ones, and those of unknown outcome."""
@@ -212,6 +225,11 @@ def visible_calls(user: Person) -> QuerySet[ToolCall]:
 def decidable_calls(user: Person) -> QuerySet[ToolCall]:
     """See :meth:`Access.decidable_calls`."""
     return _access().decidable_calls(user)
+
+
+def deciders(tool: Tool) -> QuerySet[Any] | None:
+    """See :meth:`Access.deciders`."""
+    return _access().deciders(tool)
 
 
 def may(user: Person, codename: str) -> bool:

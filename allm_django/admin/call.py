@@ -13,12 +13,13 @@ from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
 from allm_django.admin.base import ReadOnlyAdmin
-from allm_django.admin.display import age, json_block, link_to, one_line, plain, seconds, text_column
+from allm_django.admin.display import age, json_block, link_to, one_line, plain, seconds, shown, text_column
 from allm_django.admin.masking import arguments_of, masked, may_see_all, written
 from allm_django.admin.search import name_of
 from allm_django.core.states import CallState
 from allm_django.models import ToolCall, Worker
 from allm_django.present.changes import change_shapes, changed_words
+from allm_django.store.approvals import approvals_shape, quorum_of
 
 LONG_COLUMNS = (
     "asked_arguments",
@@ -31,6 +32,15 @@ LONG_COLUMNS = (
     "session__context",
     "session__usage",
 )
+DECISION_FIELDS = (
+    "shown_decider",
+    "decided_verb",
+    "decided_at",
+    "shown_reason",
+    "shown_approvals",
+    "shown_question",
+)
+TIME_FIELDS = ("attempt", "version", "created_at", "expires_at", "escalates_at", "started_at", "finished_at")
 
 
 @admin.register(ToolCall)
@@ -53,9 +63,9 @@ class CallAdmin(ReadOnlyAdmin):
     fieldsets = (
         (None, {"fields": ("shown_name", "state", "outcome", "shown_why", "session_link", "run_link", "parent_link")}),
         (_("Arguments"), {"fields": ("whole_arguments", "asked", "raw", "tool_version", "shown_changes")}),
-        (_("Decision"), {"fields": ("shown_decider", "decided_verb", "decided_at", "shown_reason", "shown_question")}),
+        (_("Decision"), {"fields": DECISION_FIELDS}),
         (_("Result"), {"fields": ("shown_content", "shown_result", "shown_error", "shown_late", "shown_effect")}),
-        (_("Times"), {"fields": ("attempt", "version", "created_at", "expires_at", "started_at", "finished_at")}),
+        (_("Times"), {"fields": TIME_FIELDS}),
         (_("Ids"), {"fields": ("id", "shown_call_id", "shown_provider_id", "idempotency_key", "ran_in")}),
     )
 
@@ -138,6 +148,13 @@ class CallAdmin(ReadOnlyAdmin):
         """The process, if it is on record."""
         worker = Worker.objects.filter(pk=call.worker).first() if call.worker else None
         return f"{plain(worker.host)}, {worker.pid} ({age(worker.seen_at)})" if worker else str(call.worker or "–")
+
+    @admin.display(description=_("approvals"))
+    def shown_approvals(self, call: ToolCall) -> str:
+        """How many of those needed, and whose; nothing where one is enough."""
+        names = [shown(row["by"]) for row in approvals_shape(call)]
+        many = str(_("%(n)d of %(quorum)d") % {"n": len(names), "quorum": quorum_of(call)})
+        return ": ".join([many, ", ".join(names)] if names else [many]) if quorum_of(call) > 1 else "–"
 
     @admin.display(description=_("question"))
     def shown_question(self, call: ToolCall) -> SafeString | str:

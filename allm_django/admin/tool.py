@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model
 from django.forms import modelformset_factory
@@ -19,6 +19,7 @@ from allm_django import access
 from allm_django.admin.base import StoreAdmin
 from allm_django.admin.display import duration, json_block, shown
 from allm_django.admin.tool_actions import actions
+from allm_django.admin.tool_deciders import warnings_of
 from allm_django.admin.tool_form import ToolForm, ToolListForm, floor_words
 from allm_django.admin.tool_history import recent_versions
 from allm_django.admin.tool_stats import ToolStats, stats_of
@@ -100,6 +101,8 @@ class ToolAdmin(StoreAdmin):
     def write(self, request: HttpRequest, obj: Tool, related: Mapping[str, Iterable[Any]]) -> None:
         """Through the store."""
         save_tool(obj, by=request.user, **related)  # type: ignore[arg-type]
+        for words in warnings_of(obj):
+            self.message_user(request, words, messages.WARNING)
 
     def remove(self, obj: Tool) -> None:
         """Through the store."""

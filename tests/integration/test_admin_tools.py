@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -96,6 +97,16 @@ def test_a_form_that_changes_nothing_leaves_the_version(chief: Client) -> None:
     tool.refresh_from_db()
     assert tool.version == 1
     assert LogEntry.objects.latest("pk").get_change_message() == "No fields changed."
+
+
+def test_rules_about_people_that_cant_work_out_are_said_and_still_saved(chief: Client) -> None:
+    group = Group.objects.create(name="Bosses")
+    data = FORM | {"quorum": "7", "escalation_groups": [str(group.pk)]}
+    page = chief.post(ADD, data, follow=True).content.decode()
+    tool = Tool.objects.get()
+    assert (tool.quorum, list(tool.escalation_groups.all())) == (7, [group])
+    for words in ("7 people have to approve, but only", "say after how long", "Without approver groups"):
+        assert words in page
 
 
 @pytest.mark.row("T06")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,12 @@ from django.contrib.auth.models import User
 
 from allm_django import sessions
 from allm_django.core.states import CallState, HaltedReason, RunState
-from allm_django.errors import AlreadyDecidedError, StateError, VersionMismatchError
+from allm_django.errors import AlreadyApprovedError, AlreadyDecidedError, StateError, VersionMismatchError
 from allm_django.loop import points
-from allm_django.models import ToolCall
+from allm_django.models import Tool, ToolCall
 from allm_django.providers.scripted import ScriptedModel, call, hold, say
 from allm_django.runtime.runner import Runner
+from allm_django.store import clock, expiry
 from tests.integration.cast import person
 from tests.integration.driving import at_once, call_of, session_of, tool, until
 
@@ -102,6 +104,65 @@ def test_of_an_approval_and_a_superseding_message_exactly_one_wins(done: list[st
         else:
             assert (seen.outcome, str(round_) in done) == ("succeeded", True)
             assert not isinstance(replied, Exception) or isinstance(replied, StateError)
+
+
+def test_of_an_approval_and_the_end_of_its_time_exactly_one_wins(done: list[str], settings: Any) -> None:
+    """By the sweeper's hand or the approver's own, at the moment the time is up (H02, H11)."""
+    settings.ALLM = settings.ALLM | {"SWEEPER": False}
+    Tool.objects.filter(name="pay").update(expiry=timedelta(minutes=10))
+    for round_ in range(ROUNDS):
+        session = session_of(asks_to_pay(str(round_)))
+        seen = call_of(session, CallState.PENDING)
+        sessions.wait(session)
+        approver = person(f"late-{round_}", "decide_toolcall")
+        in_time = round_ % 2 == 0
+
+        def approve(seen: ToolCall = seen, by: User = approver) -> ToolCall:
+            return sessions.approve(seen, by=by, version=seen.version)
+
+        def sweep(seen: ToolCall = seen) -> None:
+            expiry.fire(seen.session_id)
+
+        with clock.stopped_at(seen.expires_at - timedelta(seconds=1 if in_time else 0)):
+            approved, *_ = at_once([approve, sweep, sweep])
+        assert sessions.wait(session).status == "completed"
+        seen.refresh_from_db()
+        if in_time:
+            assert (seen.outcome, str(round_) in done) == ("succeeded", True)
+        else:
+            assert isinstance(approved, AlreadyDecidedError)
+            assert approved.info["call"].outcome == seen.outcome == "expired"
+            assert str(round_) not in done
+        assert seen.session.events.filter(kind="CallExpired").count() == (0 if in_time else 1)
+
+
+def test_a_call_nobody_decides_expires_by_the_sweeper_and_the_run_goes_on(done: list[str]) -> None:
+    Tool.objects.filter(name="pay").update(expiry=timedelta(minutes=10))
+    session = session_of(asks_to_pay())
+    seen = call_of(session, CallState.PENDING)
+    sessions.wait(session)
+    with clock.stopped_at(seen.expires_at):
+        until(lambda: session.calls.filter(outcome="expired").exists())
+        assert sessions.wait(session).status == "completed"
+    assert done == []
+
+
+def test_one_person_in_many_browsers_is_one_approval_and_two_people_are_two(done: list[str]) -> None:
+    """Security row 18: nobody's second click counts, however fast, and the last needed one runs it once."""
+    Tool.objects.filter(name="pay").update(quorum=3)
+    session = session_of(asks_to_pay())
+    seen = call_of(session, CallState.PENDING)
+    sessions.wait(session)
+    people = approvers(3)
+    clicks = [partial(sessions.approve, seen, by=who, version=seen.version) for who in people[:2] * 4]
+    results = at_once(clicks)
+    assert sum(isinstance(result, ToolCall) for result in results) == 2
+    assert all(isinstance(result, (ToolCall, AlreadyApprovedError)) for result in results), results
+    assert done == []
+    last = at_once([partial(sessions.approve, seen, by=people[2], version=seen.version)] * 4)
+    assert sum(isinstance(result, ToolCall) for result in last) == 1
+    assert sessions.wait(session).status == "completed"
+    assert (done, seen.approvals.count()) == (["once"], 3)
 
 
 def test_two_workers_woken_for_one_run_drive_it_once(done: list[str]) -> None:

@@ -158,6 +158,20 @@ class Access:
             _refuse("answer", user, call, "Only the session's owner may answer this question.")
         self.check_owner(user, call.session)
 
+    def check_try(self, user: Person, tool: Tool) -> None:
+        """Raise NotAllowedError unless ``user`` may run ``tool`` by hand (M03).
+
+        It takes ``try_tool``, and to be in one of the tool's approver groups if it has any; what takes more than one
+        person in a conversation is not run by one here.
+        """
+        if not self.may(user, "try_tool"):
+            _refuse("try", user, tool, "You may not run tools from here.")
+        if tool.four_eyes or tool.quorum > 1:
+            _refuse("try", user, tool, "More than one person has to agree to calls of this tool: it can't be tried.")
+        groups = tool.approver_groups.all()
+        if groups.exists() and not groups.filter(pk__in=self.groups(user)).exists():
+            _refuse("try", user, tool, "Only the tool's approver groups may try it.")
+
     def _check_visible(self, visible: QuerySet[M], user: Person, row: M) -> None:
         if not visible.filter(pk=row.pk).exists():
             _note("see", user, row)
@@ -270,6 +284,11 @@ def check_decide(user: Person, call: ToolCall) -> None:
 def check_answer(user: Person, call: ToolCall) -> None:
     """See :meth:`Access.check_answer`."""
     _access().check_answer(user, call)
+
+
+def check_try(user: Person, tool: Tool) -> None:
+    """See :meth:`Access.check_try`."""
+    _access().check_try(user, tool)
 
 
 def _access() -> Access:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime
+from difflib import unified_diff
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Model
 from django.urls import NoReverseMatch, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
@@ -49,6 +50,22 @@ def json_block(value: object) -> SafeString | str:
         _("%(count)d characters") % {"count": len(text)},
         text,
     )
+
+
+def diff_block(before: object, after: object) -> SafeString | str:
+    """What two long values differ in, line by line with a little around; "" for short ones, best seen side by side."""
+    texts = [plain(value) if value not in (None, "") else "" for value in (before, after)]
+    if max(map(len, texts)) <= LONG:
+        return ""
+    old, new = (text.splitlines() for text in texts)
+    lines = list(unified_diff(old, new, lineterm="", n=2))[2:]
+    rows = [(_DIFF_CLASSES.get(line[:1], "allm-line"), line) for line in lines]
+    return format_html(
+        '<pre class="allm-json allm-lines">{}</pre>', format_html_join("", '<span class="{}">{}\n</span>', rows)
+    )
+
+
+_DIFF_CLASSES = {"+": "allm-line allm-line-new", "-": "allm-line allm-line-old", "@": "allm-line allm-line-gap"}
 
 
 def link_to(row: Any) -> SafeString | str:

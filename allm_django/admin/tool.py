@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model
 from django.forms import modelformset_factory
 from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from allm_django import access
 from allm_django.admin.base import StoreAdmin
-from allm_django.admin.display import duration, json_block, shown
+from allm_django.admin.display import json_block, shown
 from allm_django.admin.tool_actions import actions
 from allm_django.admin.tool_deciders import warnings_of
 from allm_django.admin.tool_form import ToolForm, ToolListForm, floor_words
 from allm_django.admin.tool_history import recent_versions
+from allm_django.admin.tool_page import script_words
 from allm_django.admin.tool_stats import ToolStats, stats_of
+from allm_django.admin.tool_urls import tool_urls
+from allm_django.admin.tool_week import week_cell
 from allm_django.models import Tool
 from allm_django.store.tool_floor import Condition, definition_of, health_of
 from allm_django.store.tools import delete_tool, save_tool
@@ -67,6 +70,9 @@ CONDITION_WORDS = {
 class ToolAdmin(StoreAdmin):
     """The tools on offer to models."""
 
+    class Media:
+        css: ClassVar[dict[str, list[str]]] = {"all": ["allm_django/chat/form.css", "allm_django/admin/tools.css"]}
+
     form = ToolForm
     object_history_template = "admin/allm_django/tool/object_history.html"
     list_display = ("name", "shown_title", "health", "enabled", "manual", "week")
@@ -74,6 +80,7 @@ class ToolAdmin(StoreAdmin):
     list_filter = ("enabled", "manual", "engines")
     search_fields = ("name", "title", "description", "handler")
     list_per_page = 100
+    show_full_result_count = False
     save_on_top = True
     filter_horizontal = ("approver_groups", "escalation_groups")
     readonly_fields = ("health", "code_says", "version")
@@ -85,6 +92,10 @@ class ToolAdmin(StoreAdmin):
         (_("Decisions"), {"fields": DECISION_FIELDS}),
         (_("For the model"), {"classes": ("collapse",), "fields": ("compact", "summary", "metadata", "version")}),
     )
+
+    def get_urls(self) -> list[URLPattern]:
+        """Our own pages before Django's."""
+        return tool_urls(self) + super().get_urls()
 
     def has_configure_permission(self, request: HttpRequest) -> bool:
         """Who may change handler, manual flag, schema and rules."""
@@ -119,6 +130,8 @@ class ToolAdmin(StoreAdmin):
         changes = super().get_changelist_instance(request)
         if changes.list_editable:
             changes.list_editable = self.editable(request)
+        if not (changes.query or changes.has_active_filters):
+            changes.full_result_count = changes.result_count  # one count serves both
         figures = stats_of([tool.name for tool in changes.result_list])
         for tool in changes.result_list:
             tool.stats = figures.get(tool.name, ToolStats())
@@ -147,17 +160,24 @@ class ToolAdmin(StoreAdmin):
         )
 
     @admin.display(description=_("last 7 days"))
-    def week(self, tool: Any) -> str:
-        """Calls, failures, and the median time of its latest runs."""
-        figures: ToolStats = tool.stats
-        words = [ngettext("%(n)d call", "%(n)d calls", figures.calls) % {"n": figures.calls}] if figures.calls else []
-        if figures.failures:
-            words.append(_("%(n)d failed") % {"n": figures.failures})
-        if figures.median is not None:
-            words.append(duration(figures.median))
-        return ", ".join(words) or "–"
+    def week(self, tool: Any) -> SafeString | str:
+        """Calls a day as bars; calls, failures, and the median time of its latest runs in words."""
+        return week_cell(tool.stats)
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """With links to the pages that the person may use."""
+        context = {"may_import": self.has_add_permission(request) and self.has_change_permission(request)}
+        extra = context | (kwargs.pop("extra_context", None) or {})
+        return super().changelist_view(request, *args, extra_context=extra, **kwargs)
 
     # The form
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """With what the schema's preview needs, and links to the tool's pages."""
+        check = reverse("admin:allm_django_tool_schema", current_app=self.admin_site.name)
+        context |= {"words": script_words(), "script_config": {"check": check}}
+        context["may_try"] = access.may(request.user, "try_tool")
+        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("code says"))
     def code_says(self, tool: Tool) -> SafeString | str:

@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.functional import Promise
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from allm_django.admin.tool_exchange import export_page
 from allm_django.errors import AllmError
 from allm_django.models import Tool
+from allm_django.store.tool_floor import check_floor
 from allm_django.store.tools import save_tool
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ class Switch:
     value: bool
     label: str | Promise
     question: str | Promise
+    will: str | Promise
     permission: str
 
 
@@ -43,6 +47,7 @@ SWITCHES = (
         True,
         gettext_lazy("Enable selected tools"),
         gettext_lazy("Models will be offered these tools. Enable them?"),
+        gettext_lazy("will be enabled"),
         "change",
     ),
     Switch(
@@ -53,6 +58,7 @@ SWITCHES = (
         gettext_lazy(
             "Models will no longer be offered these tools; waiting calls of them can only be rejected. Disable them?"
         ),
+        gettext_lazy("will be disabled"),
         "change",
     ),
     Switch(
@@ -61,6 +67,7 @@ SWITCHES = (
         True,
         gettext_lazy("Make selected tools manual"),
         gettext_lazy("Each call of these tools will wait for a person. Make them manual?"),
+        gettext_lazy("will be manual"),
         "configure",
     ),
 )
@@ -70,15 +77,21 @@ Action = Callable[["ToolAdmin", HttpRequest, QuerySet[Tool]], Any]
 
 def actions() -> Sequence[Action]:
     """The actions for the admin, in order."""
-    return [_action(switch) for switch in SWITCHES]
+    return [*(_action(switch) for switch in SWITCHES), export]
+
+
+@admin.action(description=gettext_lazy("Export selected tools"), permissions=["view"])
+def export(model_admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool]) -> HttpResponse:
+    """The chosen tools as a file (M04)."""
+    return export_page(model_admin, request, queryset)
 
 
 def _action(switch: Switch) -> Action:
-    def act(admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool]) -> TemplateResponse | None:
+    def act(model_admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool]) -> TemplateResponse | None:
         if request.POST.get("confirmed") == "yes":
-            _carry_out(admin, request, queryset, switch)
+            _carry_out(model_admin, request, queryset, switch)
             return None
-        return _ask(admin, request, queryset, switch)
+        return _ask(model_admin, request, queryset, switch)
 
     act.__name__ = switch.name
     act.short_description = switch.label  # type: ignore[attr-defined]
@@ -86,21 +99,34 @@ def _action(switch: Switch) -> Action:
     return act
 
 
-def _ask(admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool], switch: Switch) -> TemplateResponse:
+def _ask(model_admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool], switch: Switch) -> TemplateResponse:
     context = {
-        **admin.admin_site.each_context(request),
+        **model_admin.admin_site.each_context(request),
         "title": str(switch.label),
         "question": switch.question,
-        "tools": list(queryset),
+        "tools": [(tool, *_fate(tool, switch)) for tool in queryset],
         "action": switch.name,
         "action_checkbox_name": ACTION_CHECKBOX_NAME,
-        "opts": admin.opts,
-        "media": admin.media,
+        "opts": model_admin.opts,
+        "media": model_admin.media,
     }
     return TemplateResponse(request, TEMPLATE, context)
 
 
-def _carry_out(admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool], switch: Switch) -> None:
+def _fate(tool: Tool, switch: Switch) -> tuple[str, str]:
+    """What will become of ``tool``: a word for the style, and in words. Makes no query."""
+    if getattr(tool, switch.field) == switch.value:
+        return "same", _("stays as it is")
+    stored = Tool(handler=tool.handler, enabled=tool.enabled)
+    setattr(tool, switch.field, switch.value)
+    try:
+        check_floor(tool, stored)
+    except AllmError as error:
+        return "refused", _("can’t be changed: %(why)s") % {"why": error.message}
+    return "changes", str(switch.will)
+
+
+def _carry_out(model_admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool], switch: Switch) -> None:
     """One by one through the store; those that it refuses are named, the others are done."""
     changed = 0
     for tool in queryset:
@@ -110,12 +136,12 @@ def _carry_out(admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool],
         try:
             save_tool(tool, by=request.user)  # type: ignore[arg-type]
         except AllmError as error:
-            admin.message_user(request, f"{tool.name}: {error.message}", messages.ERROR)
+            model_admin.message_user(request, f"{tool.name}: {error.message}", messages.ERROR)
             continue
-        admin.log_change(request, tool, [{"changed": {"fields": [_label(switch.field)]}}])
+        model_admin.log_change(request, tool, [{"changed": {"fields": [_label(switch.field)]}}])
         changed += 1
     words = ngettext("%(n)d tool was changed.", "%(n)d tools were changed.", changed) % {"n": changed}
-    admin.message_user(request, words, messages.SUCCESS if changed else messages.WARNING)
+    model_admin.message_user(request, words, messages.SUCCESS if changed else messages.WARNING)
 
 
 def _label(field: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from allm_django.present.form_words import FORM_WORDS
+
 _PAGE = {
     "new_chat": _("New chat"),
     "untitled": _("Untitled"),
@@ -130,7 +132,6 @@ _CALLS = {
     "form_invalid": _("Mend the marked fields first."),
     "arguments_unreadable": _("The model's arguments are not valid JSON. This is what it wrote:"),
     "edited_before": _("A person changed what the model asked for:"),
-    "nothing": _("nothing"),
 }
 
 _CARD = {
@@ -161,7 +162,6 @@ _CARD = {
     "gone_hint": _("It can't run any more. Reject it, or give its result by hand."),
     "change_none": _("nothing"),
     "hidden_characters": _("These arguments hold invisible characters. They are shown as labels such as U+200B."),
-    "hidden_in_field": _("With its invisible characters:"),
     "said_before": _("What the assistant said"),
     "waiting_for_someone": _("Waiting for someone who may decide this."),
     "approve_thing": _("Approve: {thing}"),
@@ -203,11 +203,11 @@ _CARD = {
     "form_not_exact": _("A form can't show these arguments exactly, so here they are as JSON."),
     "json_not_object": _("The arguments must be one JSON object, in { }."),
     "json_wrong": _("This is not valid JSON yet: {problem}"),
-    "was": _("was"),
     "your_changes": _("Your changes:"),
 }
 
 
 def page_words() -> dict[str, str]:
     """Every word of the page's scripts, translated now."""
-    return {key: str(words) for part in (_PAGE, _START, _ERRORS, _STATES, _CALLS, _CARD) for key, words in part.items()}
+    parts = (_PAGE, _START, _ERRORS, _STATES, _CALLS, _CARD, FORM_WORDS)
+    return {key: str(words) for part in parts for key, words in part.items()}

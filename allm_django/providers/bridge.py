@@ -19,18 +19,19 @@ from allm_django.providers.failures import to_error
 from allm_django.providers.history import has_late_system_text, to_messages, to_parameters, to_settings
 from allm_django.providers.http import ended_on_leaving, home
 
-__all__ = ["Reader", "finish", "open_stream", "refusal", "to_error", "usable_model"]
+__all__ = ["Reader", "build_model", "finish", "open_stream", "refusal", "to_error", "usable_model"]
 
 
 async def usable_model(builder: str, name: str, key: str, base_url: str | None) -> Model[Any]:
     """The library's model for the running loop; ``builder`` is ``"module:function"`` in this package."""
     here = await home()
     identity = (builder, name, base_url, sha256(key.encode()).digest())
-    model: Model[Any] = await here.model(identity, partial(_build, builder, name, key, base_url, here.client))
+    model: Model[Any] = await here.model(identity, partial(build_model, builder, name, key, base_url, here.client))
     return model
 
 
-def _build(builder: str, *arguments: Any) -> Any:
+def build_model(builder: str, *arguments: Any) -> Any:
+    """The library's model, from ``"module:function"`` in this package and what it takes."""
     module, _, function = builder.partition(":")
     return getattr(importlib.import_module(f"allm_django.providers.{module}"), function)(*arguments)
 

@@ -85,7 +85,7 @@ def lacks_key(model: str, *, keys: Mapping[str, str], api_key_env: str = "") -> 
 
 
 def _real(id: str, kind: Kind, keys: Mapping[str, str], base_url: str | None, api_key_env: str | None) -> Model:
-    if not all(map(_is_installed, kind.libraries)):
+    if not all(map(is_installed, kind.libraries)):
         raise missing_extra(kind, id)
     if kind.needs_base_url:
         base_url = base_url or os.environ.get(BASE_URL_ENV)
@@ -129,7 +129,8 @@ def _check_url(url: str) -> None:
         )
 
 
-def _is_installed(library: str) -> bool:
+def is_installed(library: str) -> bool:
+    """Whether a library can be imported; it is not imported for that."""
     try:
         return importlib.util.find_spec(library) is not None
     except (ImportError, ValueError):

@@ -27,6 +27,7 @@ PEOPLE = {
     "kim": ("Kim Berger", ["decide_toolcall", "view_session"]),
     "sam": ("Sam Solo", ["chat", "decide_toolcall", "decide_own_toolcall", "view_session"]),
     "eve": ("Eve Nobody", []),
+    "ada": ("Ada Keeper", ["view_tool", "change_tool", "add_tool", "configure_tool", "try_tool"]),
 }
 
 
@@ -34,6 +35,7 @@ def make_person(username: str, name: str, codenames: list[str]) -> str:
     """Someone with these permissions of ours, logged in; the cookie."""
     first, last = name.split()
     user = User.objects.create_user(username, password="secret", first_name=first, last_name=last)
+    User.objects.filter(pk=user.pk).update(is_staff="configure_tool" in codenames)
     rights = Permission.objects.filter(content_type__app_label="allm_django", codename__in=codenames)
     user.user_permissions.set(rights)
     client = Client()

@@ -60,9 +60,10 @@ export function presentable(root, schema, value, title = "", depth = 0) {
   return out;
 }
 
-/** All items share one form: that of the first. A number after the title tells them apart. */
+/** All items share one form: that of the first, or of a blank one. A number after the title tells them apart. */
 function item(root, schema, values, title, depth) {
-  return { ...presentable(root, schema, values[0], "", depth), title: `${title} {{ i1 }}` };
+  const first = values.length ? values[0] : blank(root, schema, true, depth);
+  return { ...presentable(root, schema, first, "", depth), title: `${title} {{ i1 }}` };
 }
 
 function choices(out, values) {
@@ -114,8 +115,9 @@ let forms = 0;
 /**
  * Build the form of `value` into `container`. Returns null when the form could not show the value exactly (then
  * raw JSON is the way), else {value(), errors(), mark(changes), close()}. `onChange` is called after each edit.
+ * `unfinished`: the value need not fit yet, as where a person fills in an empty form.
  */
-export async function buildForm(container, schema, value, onChange) {
+export async function buildForm(container, schema, value, onChange, { unfinished = false } = {}) {
   if (holdsRaw(value) || !plainKeys(value)) return null;
   const Jedison = await jedison();
   if (!Jedison) return null;
@@ -136,7 +138,7 @@ export async function buildForm(container, schema, value, onChange) {
     container.replaceChildren();
     return null;
   }
-  if (!same(form.getValue(), value) || form.getErrors().length) {
+  if (!same(form.getValue(), value) || (form.getErrors().length && !unfinished)) {
     form.destroy();
     return null;
   }
@@ -186,17 +188,28 @@ function finish(container) {
   }
 }
 
+/** A value to begin with, of a schema's own kind: nothing typed yet. `all`: with the optional fields of objects. */
+export function blank(root, schema, all = false, depth = 0) {
+  const source = branch(root, schema, undefined);
+  if (Array.isArray(source.enum) && source.enum.length) return structuredClone(source.enum[0]);
+  const type = typeOf(source, undefined);
+  if (type === "integer" || type === "number") return Math.max(0, source.minimum ?? 0);
+  if (type !== "object" || depth > MAX_DEPTH) return structuredClone(EMPTY[type] ?? null);
+  const known = source.properties ?? {};
+  const names = all ? Object.keys(known) : (source.required ?? []).filter((name) => Object.hasOwn(known, name));
+  return Object.fromEntries(names.map((name) => [name, blank(root, known[name], all, depth + 1)]));
+}
+
 const EMPTY = { string: "", integer: 0, number: 0, boolean: false, array: [], object: {}, null: null };
 
 /** Buttons for the optional arguments that the model left out; `add(name, value)` puts one in. */
 export function optionalButtons(schema, value, add) {
   const missing = Object.keys(schema?.properties ?? {}).filter((name) => !Object.hasOwn(value, name));
   if (missing.length === 0) return null;
-  const first = (name) => EMPTY[typeOf(branch(schema, schema.properties[name], undefined), undefined)];
   return h(
     "p",
     { class: "optional" },
-    missing.map((name) => button(visible(name), { icon: "plus", class: "quiet", on: { click: () => add(name, structuredClone(first(name))) } })),
+    missing.map((name) => button(visible(name), { icon: "plus", class: "quiet", on: { click: () => add(name, blank(schema, schema.properties[name])) } })),
   );
 }
 

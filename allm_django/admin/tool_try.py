@@ -76,7 +76,7 @@ def try_page(admin: Any, request: HttpRequest, pk: int) -> HttpResponse:
     refused = _refused(request, tool)
     if request.method != "POST" or refused:
         form = TryForm(initial={"arguments": "{}", "key": uuid4()}, tool=tool)
-        return _render(admin, request, tool, form, refused=refused, status=403 if request.method == "POST" else 200)
+        return _render(admin, request, tool, form, refused=refused, status=403 if refused else 200)
     runs = "run" in request.POST
     form = TryForm(request.POST, tool=tool, runs=runs)
     if not form.is_valid() or not runs:

@@ -7,8 +7,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from allm_django.admin.charts import Series, sparkline
 from allm_django.admin.display import duration
-from allm_django.admin.sparkline import sparkline
 from allm_django.admin.tool_stats import ToolStats
 
 
@@ -24,5 +24,6 @@ def week_cell(stats: ToolStats) -> SafeString | str:
     by_day = _("Calls a day, the last is today: %(numbers)s.") % {"numbers": ", ".join(map(str, stats.by_day))}
     if stats.failures:
         by_day += " " + _("Failed: %(numbers)s.") % {"numbers": ", ".join(map(str, stats.failed_by_day))}
-    bars = sparkline(stats.by_day, stats.failed_by_day, by_day)
+    went = tuple(called - failed for called, failed in zip(stats.by_day, stats.failed_by_day, strict=True))
+    bars = sparkline([Series(_("failed"), "bad", stats.failed_by_day), Series(_("other"), "model", went)], by_day)
     return format_html('<span class="allm-week">{}<span>{}</span></span>', bars, ", ".join(words))

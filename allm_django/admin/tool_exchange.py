@@ -81,7 +81,7 @@ def export_page(admin: Any, request: HttpRequest, tools: QuerySet[Tool] | None =
     if not admin.has_view_permission(request):
         raise PermissionDenied
     rows = Tool.objects.all() if tools is None else tools
-    text = json.dumps(export_tools(rows.prefetch_related("approver_groups")), ensure_ascii=False, indent=1)
+    text = json.dumps(export_tools(rows), ensure_ascii=False, indent=1)
     return HttpResponse(
         text,
         content_type="application/json",

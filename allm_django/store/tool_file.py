@@ -23,7 +23,14 @@ LEFT_OUT = {"enabled", "synced", "version"}  # a matter of the installation
 
 def export_tools(tools: Iterable[Tool]) -> JSONObject:
     """``tools`` as one file. Groups are named, not numbered; whether a tool is enabled is not in it."""
-    return {"format": FORMAT, "version": VERSION, "tools": [_entry(tool) for tool in tools]}
+    listed = list(tools)
+    models.prefetch_related_objects(listed, *group_names())
+    return {"format": FORMAT, "version": VERSION, "tools": [_entry(tool) for tool in listed]}
+
+
+def group_names() -> list[str]:
+    """The fields of a tool that hold groups."""
+    return [field.name for field in Tool._meta.many_to_many if field.related_model is Group]
 
 
 def read_file(data: Any) -> list[JSONObject]:
@@ -45,7 +52,7 @@ def read_file(data: Any) -> list[JSONObject]:
 def values_of(entry: JSONObject) -> tuple[JSONObject, dict[str, list[Group]]]:
     """An entry's fields as the row holds them, and its groups. Raises InvalidInputError, naming the field."""
     known = {field.name: field for field in _fields()}
-    groups = {field.name for field in _group_fields()}
+    groups = set(group_names())
     if unknown := set(entry) - set(known) - groups:
         raise InvalidInputError(_("There is no such field."), field=min(unknown))
     values = {name: _from_file(known[name], value) for name, value in entry.items() if name in known}
@@ -58,7 +65,7 @@ def shown_values(tool: Tool) -> JSONObject:
 
 
 def _entry(tool: Tool) -> JSONObject:
-    groups = {f.name: sorted(group.name for group in getattr(tool, f.name).all()) for f in _group_fields()}
+    groups = {name: sorted(group.name for group in getattr(tool, name).all()) for name in group_names()}
     return shown_values(tool) | groups
 
 
@@ -68,10 +75,6 @@ def _fields() -> Iterator[models.Field[Any, Any]]:
         automatic = field.primary_key or getattr(field, "auto_now", False) or getattr(field, "auto_now_add", False)
         if not automatic and field.name not in LEFT_OUT:
             yield field
-
-
-def _group_fields() -> Iterator[models.ManyToManyField[Any, Any]]:
-    return (field for field in Tool._meta.many_to_many if field.related_model is Group)
 
 
 def _to_file(field: models.Field[Any, Any], value: Any) -> Any:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from allm_django.core.types import JSONObject
 from allm_django.errors import AllmError, InvalidInputError
 from allm_django.models import Tool
-from allm_django.store.tool_file import read_file, shown_values, values_of
+from allm_django.store.tool_file import group_names, read_file, shown_values, values_of
 from allm_django.store.tool_floor import check_tool, definition_of, tighten
 from allm_django.store.tools import save_tool
 from allm_django.store.writing import alias
@@ -44,7 +44,7 @@ def plan_import(data: Any) -> list[Planned]:
     """
     entries = read_file(data)
     names = [entry.get("name") for entry in entries]
-    rows = {tool.name: tool for tool in Tool.objects.prefetch_related(*_group_names()).filter(name__in=_texts(names))}
+    rows = {tool.name: tool for tool in Tool.objects.prefetch_related(*group_names()).filter(name__in=_texts(names))}
     return [_planned(entry, rows, names) for entry in entries]
 
 
@@ -71,9 +71,7 @@ def import_tools(data: Any, *, by: AbstractBaseUser | None = None, seen: str | N
 
 
 def _write(planned: Planned, tool: Tool, by: AbstractBaseUser | None) -> None:
-    save_tool(tool, by=by, approver_groups=planned.groups.get("approver_groups"))
-    for name in planned.groups.keys() - {"approver_groups"}:
-        getattr(tool, name).set(planned.groups[name])
+    save_tool(tool, by=by, **planned.groups)
 
 
 def _planned(entry: JSONObject, rows: dict[str, Tool], names: list[Any]) -> Planned:
@@ -113,12 +111,8 @@ def _keep_floor(tool: Tool, *, was_manual: bool) -> None:
         tighten(tool, definition)
 
 
-def _group_names() -> list[str]:
-    return [field.name for field in Tool._meta.many_to_many if field.related_model is Group]
-
-
 def _group_values(row: Tool | None) -> JSONObject:
-    return {name: _names(getattr(row, name).all()) if row is not None else [] for name in _group_names()}
+    return {name: _names(getattr(row, name).all()) if row is not None else [] for name in group_names()}
 
 
 def _names(groups: Iterable[Group]) -> list[str]:

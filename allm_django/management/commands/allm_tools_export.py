@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write them."""
-        tools = Tool.objects.prefetch_related("approver_groups")
+        tools = Tool.objects.all()
         if names := options["names"]:
             tools = tools.filter(name__in=names)
             if missing := set(names) - {tool.name for tool in tools}:

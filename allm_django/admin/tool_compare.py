@@ -20,7 +20,7 @@ from allm_django.errors import AllmError
 from allm_django.models import Tool
 from allm_django.store.tool_compare import Changed, Difference, differences, take_code
 from allm_django.store.tool_floor import health_of
-from allm_django.store.tool_sync import sync_tools
+from allm_django.store.tool_sync import Change, sync_tools
 
 CHANGED_WORDS = {
     Changed.HERE: gettext_lazy("changed here"),
@@ -95,27 +95,28 @@ def sync_page(admin: Any, request: HttpRequest) -> HttpResponse:
     may_sync = may_change_rules(admin, request) and admin.has_add_permission(request)
     if not (admin.has_view_permission(request) and (may_sync or request.method != "POST")):
         raise PermissionDenied
+    changes, problem = _sync(dry_run=request.method != "POST")
     if request.method == "POST":
-        changes = sync_tools()
-        n = sum(change.kind not in ("differs", "conflict") for change in changes)
-        words = ngettext("%(n)d change was made.", "%(n)d changes were made.", n) % {"n": n}
-        admin.message_user(request, words, messages.SUCCESS)
+        n = sum(map(_writes, changes))
+        words = problem or ngettext("%(n)d change was made.", "%(n)d changes were made.", n) % {"n": n}
+        admin.message_user(request, words, messages.ERROR if problem else messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:allm_django_tool_sync", current_app=admin.admin_site.name))
     keys = dict(Tool.objects.values_list("name", "pk"))
-    changes = sync_tools(dry_run=True)
-    lines = [
-        (change, KIND_WORDS[change.kind], keys.get(change.tool), *pair(change.before, change.after))
-        for change in changes
-    ]
-    return render_page(
-        admin,
-        request,
-        "sync",
-        _("Compare all tools with code"),
-        lines=lines,
-        anything=any(change.kind not in ("differs", "conflict") for change in changes),
-        may_sync=may_sync,
-    )
+    lines = [(each, KIND_WORDS[each.kind], keys.get(each.tool), *pair(each.before, each.after)) for each in changes]
+    title, anything = _("Compare all tools with code"), any(map(_writes, changes))
+    context = {"lines": lines, "anything": anything, "problem": problem, "may_sync": may_sync}
+    return render_page(admin, request, "sync", title, **context)
+
+
+def _sync(*, dry_run: bool) -> tuple[list[Change], str]:
+    try:
+        return sync_tools(dry_run=dry_run), ""
+    except AllmError as error:  # a resolver that can't say what it offers
+        return [], error.message
+
+
+def _writes(change: Change) -> bool:
+    return change.kind not in ("differs", "conflict")
 
 
 def pair(before: object, after: object) -> tuple[SafeString | str, SafeString | str, SafeString | str]:

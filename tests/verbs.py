@@ -92,6 +92,7 @@ CALLS: dict[str, tuple[str, str, Sequence[str]]] = {
     ),
     "ready": ("ready", "is about to run", (DECIDED,) * 7),
     "executing": ("executing", "runs", (DECIDED,) * 7),
+    "delegated": ("delegated", "a recipe whose steps run or wait: those are decided, each by itself", (DECIDED,) * 7),
     "settled": ("settled", "has its one result", (DECIDED,) * 7),
 }
 

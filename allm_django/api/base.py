@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -103,6 +103,7 @@ class NothingHere(ApiView):
     post = put = patch = delete = get
 
 
+R = TypeVar("R", bound=HttpResponseBase)
 KEY = OpenApiParameter(
     "Idempotency-Key",
     str,
@@ -119,15 +120,18 @@ def documented(
     request: Any = None,
     query: Any = None,
     path: str = "",
+    media: str = "application/json",
     problems: tuple[int, ...] = (),
-) -> Callable[[Callable[..., Response]], Callable[..., Response]]:
-    """Describe a view's method in the OpenAPI document. ``path``: the parameter that is a UUID."""
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Describe a view's method in the OpenAPI document. ``path``: the parameter that is a UUID; ``media``: the
+    answer's kind.
+    """
     parameters: list[Any] = [query] if query else []
     if path:
         parameters.append(OpenApiParameter(path, OpenApiTypes.UUID, OpenApiParameter.PATH))
     if request is not None:
         parameters.append(KEY)
-    responses: dict[Any, Any] = {status: answer}
+    responses: dict[Any, Any] = {(status, media): answer}
     for number in sorted({400, 401, 403, 429, *problems}):
         responses[(number, "application/problem+json")] = ProblemShape
     return extend_schema(operation_id=operation, parameters=parameters, request=request, responses=responses)

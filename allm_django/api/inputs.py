@@ -114,6 +114,12 @@ class MessageInput(Strict):
     text = Spoken()
 
 
+class TitleInput(Strict):
+    """Another title."""
+
+    title = Spoken(max_length=200)
+
+
 class NothingInput(Strict):
     """A verb without fields."""
 

@@ -301,6 +301,12 @@ class SessionAnswer(s.Serializer[Any]):
     session = SessionShape()
 
 
+class ResultAnswer(s.Serializer[Any]):
+    """A call's whole result, as text; what is not text as JSON."""
+
+    text = s.CharField()
+
+
 class ThreadAnswer(s.Serializer[Any]):
     """Messages with their calls; ``older``: there are earlier ones."""
 

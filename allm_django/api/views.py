@@ -180,6 +180,20 @@ class Step(SessionVerb):
         return self.act(request, session_id)
 
 
+class Rename(ApiView):
+    """Another title."""
+
+    @documented(
+        "sessions_rename", shapes.SessionAnswer, request=inputs.TitleInput, path="session_id", problems=(404, 413)
+    )
+    def post(self, request: Request, session_id: str) -> Response:
+        """Give the session another title; its owner may."""
+        given = inputs.checked(inputs.TitleInput, request.data)
+        session = access.session_for(request.user, session_id)
+        sessions.rename(session, given["title"], user=request.user)
+        return Response({"session": session_view(request.user, session.pk)})
+
+
 class CallList(ApiView):
     """Calls that wait."""
 

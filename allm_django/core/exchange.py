@@ -5,7 +5,7 @@ Reading knows each field of the format and refuses what it does not know, naming
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from allm_django.core.fields import (
@@ -47,6 +47,11 @@ def read_export(data: Any) -> JSONObject:
     found: JSONObject = object_of(EXPORT)(current, "")
     _check_references(found)
     return found
+
+
+def columns(fields: Mapping[str, Check], *but: str) -> tuple[str, ...]:
+    """The names of these fields, without those that are no plain columns of a row."""
+    return tuple(name for name in fields if name not in but)
 
 
 def _upgraded(data: Any) -> JSONObject:

@@ -3,66 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from allm_django.core import exchange
 from allm_django.core.encode import MASK
-from allm_django.core.exchange import FORMAT, VERSION
+from allm_django.core.exchange import FORMAT, VERSION, columns
 from allm_django.core.types import JSONObject
 from allm_django.models import Decision, Message, Run, Session, ToolCall
 from allm_django.store.shapes import masked_arguments, moment
 from allm_django.store.writing import alias, writing
 
-TIMES = {"created_at", "started_at", "finished_at", "completed_at", "ended_at"}
-SESSION = ("title", "allowed_tools", "usage", "created_at")
-RUN = (
-    "kind",
-    "state",
-    "halted_reason",
-    "halted_metadata",
-    "request_id",
-    "usage",
-    "turns",
-    "calls_used",
-    "seconds",
-    "output",
-    "created_at",
-    "started_at",
-    "ended_at",
-)
-MESSAGE = (
-    "role",
-    "text",
-    "thinking",
-    "complete",
-    "broken",
-    "model",
-    "finish_reason",
-    "usage",
-    "created_at",
-    "completed_at",
-)
-CALL = (
-    "call_id",
-    "label",
-    "provider_id",
-    "name",
-    "why",
-    "version",
-    "state",
-    "outcome",
-    "effect",
-    "question",
-    "result",
-    "content",
-    "late_result",
-    "attempt",
-    "created_at",
-    "started_at",
-    "finished_at",
-)
-DECISION = ("number", "call_version", "who", "verb", "reason", "value", "outcome", "created_at")
-TOOL = ("title", "schema", "manual", "sensitive", "metadata")
+# The columns that go as they are; what else the form has is made below.
+SESSION = columns(exchange.SESSION, "engine", "context")
+RUN = columns(exchange.RUN, "error")
+MESSAGE = columns(exchange.MESSAGE, "run", "dump", "calls")
+DERIVED = ("tool", "raw_arguments", "asked_arguments", "arguments", "error", "decided", "decisions", "steps")
+CALL = columns(exchange.CALL, *DERIVED)
+DECISION = columns(exchange.DECISION, "arguments_before", "arguments_after")
+TOOL = columns(exchange.TOOL, "name", "version")
 
 Clear = Callable[[list[ToolCall]], Collection[UUID]]
 
@@ -94,7 +54,7 @@ def _join_chunks(messages: list[Message]) -> None:
 
 def _fields(row: Any, names: Collection[str]) -> JSONObject:
     values = {name: getattr(row, name) for name in names}
-    return {name: moment(value) if name in TIMES else value for name, value in values.items()}
+    return {name: moment(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 class _Export:

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.db import transaction
 
-from allm_django.core.exchange import read_export
+from allm_django.core import exchange
+from allm_django.core.exchange import columns, read_export
 from allm_django.core.kinds import EventKind
 from allm_django.core.settle import settle_closed
 from allm_django.core.states import CallState, HaltedReason, Outcome, RunState
@@ -24,43 +25,11 @@ BROKEN = "The conversation was moved elsewhere in the middle of this answer."
 # What a tool's version needs to be one, where an export does not tell: nothing of it can run.
 DETACHED: JSONObject = {"description": "", "handler": "", "enabled": False, "verbs": [], "timeout": 30.0, "summary": ""}
 DETACHED |= {"idempotent": False, "four_eyes": False, "quorum": 1, "compact": False}
-RUN = (
-    "kind",
-    "halted_reason",
-    "halted_metadata",
-    "request_id",
-    "error",
-    "usage",
-    "turns",
-    "calls_used",
-    "seconds",
-    "output",
-    "started_at",
-)
-MESSAGE = ("role", "text", "thinking", "complete", "broken", "model", "finish_reason", "dump", "usage", "completed_at")
-CALL = (
-    "call_id",
-    "label",
-    "provider_id",
-    "name",
-    "raw_arguments",
-    "asked_arguments",
-    "arguments",
-    "why",
-    "version",
-    "state",
-    "outcome",
-    "effect",
-    "question",
-    "result",
-    "content",
-    "error",
-    "late_result",
-    "attempt",
-    "started_at",
-    "finished_at",
-)
-DECISION = ("call_version", "verb", "arguments_before", "arguments_after", "reason", "value", "outcome", "created_at")
+# The columns that come as they are; what else the form has is seen to below.
+RUN = columns(exchange.RUN, "state", "created_at", "ended_at")
+MESSAGE = columns(exchange.MESSAGE, "run", "calls", "created_at")
+CALL = columns(exchange.CALL, "tool", "decided", "decisions", "steps", "created_at")
+DECISION = columns(exchange.DECISION, "number", "who")
 
 
 def import_session(data: Any, engine: Engine, owner: Any, *, context: Any = None) -> Session:

@@ -195,6 +195,30 @@ def test_the_sidebar_finds_conversations(visit: Visit) -> None:
     expect(ann.find(".sessions-status")).to_have_text("Nothing found. Try another word.")
 
 
+@pytest.mark.row("T24")
+def test_a_long_result_is_shown_whole_and_the_menu_renames_and_gives_the_conversation_away(visit: Visit) -> None:
+    sam = visit("sam", size=NARROW)
+    sam.ask("long please")
+    sam.finished()
+    sam.find(".call-line").click()
+    expect(sam.find(".call-details")).not_to_contain_text("parcel 400 of 400")
+    sam.button("Show the whole result").click()
+    expect(sam.find(".call-details")).to_contain_text("parcel 400 of 400")
+    menu = sam.find("[data-part=menu]")
+    menu.locator("summary").click()
+    assert violations(sam.page) == []
+    assert sam.page.evaluate("document.documentElement.scrollWidth") == NARROW[0]
+    with sam.page.expect_download() as given:
+        menu.get_by_role("link", name="Markdown").click()
+    assert "parcel 400 of 400" in Path(given.value.path()).read_text()
+    assert given.value.suggested_filename == f"session-{sam.session}.md"
+    menu.locator("summary").click()
+    menu.get_by_label("Title").fill("All the parcels")
+    menu.get_by_role("button", name="Rename").click()
+    expect(sam.find("h1")).to_have_text("All the parcels")
+    expect(menu.locator(".menu-list")).to_be_hidden()
+
+
 def test_who_may_nothing_reads_what_to_ask_for(visit: Visit) -> None:
     eve = visit("eve")
     answer = eve.page.goto(f"{eve.site.address}/assistant/")

@@ -13,8 +13,8 @@ from allm_django.loop import points
 from allm_django.models import Session, Tool
 from allm_django.store import leases
 from allm_django.store.tools import save_tool
-from allm_django.testing import call, fail, say
-from tests.integration.desk import Desk
+from allm_django.testing import call, fail, registered, say
+from tests.integration.desk import ANY, Desk
 
 
 class Crash(Exception):
@@ -152,6 +152,17 @@ def executing(desk: Desk) -> None:
     die_at(desk, "handler:before")
 
 
+def delegated(desk: Desk) -> None:
+    """Its call is a recipe whose step waits."""
+    desk.noted("refund", manual=True)
+    plan = allm.recipe(schema=ANY, name="plan", manual="default")(
+        lambda arguments: allm.Plan(serial=[allm.Step("refund", {})])
+    )
+    key = desk.stack.enter_context(registered(plan)).key
+    save_tool(Tool(name="plan", handler=key, description="Plan.", schema=ANY, enabled=True, manual=False))
+    desk.run(call("plan"), say("Done."))
+
+
 def settled(desk: Desk) -> None:
     """Its call has its result."""
     desk.noted()
@@ -161,7 +172,7 @@ def settled(desk: Desk) -> None:
 CALLS: dict[str, Callable[[Desk], None]] = {
     "without_handler": awaiting_tools,
     "asking": awaiting_user,
-    **{make.__name__: make for make in (pending, changed, disabled, unknown, ready, executing, settled)},
+    **{make.__name__: make for make in (pending, changed, disabled, unknown, ready, executing, delegated, settled)},
 }
 STATES: dict[Callable[[Desk], None], str] = {
     idle: "idle",

@@ -352,7 +352,8 @@ def test_the_openapi_document_describes_every_endpoint_without_warnings(
         for path in (
             "sessions/", "sessions/{session_id}/", "sessions/{session_id}/messages/", "sessions/{session_id}/events/",
             "sessions/{session_id}/cancel/", "sessions/{session_id}/resume/", "sessions/{session_id}/step/",
-            "sessions/{session_id}/export/", "calls/", "calls/{call_id}/", "calls/{call_id}/decide/", "engines/",
+            "sessions/{session_id}/export/", "sessions/{session_id}/transcript/", "sessions/{session_id}/rename/",
+            "calls/", "calls/{call_id}/", "calls/{call_id}/decide/", "calls/{call_id}/result/", "engines/",
         )
     )  # fmt: skip
     assert document["servers"] == [{"url": "http://testserver/api"}]

@@ -44,6 +44,7 @@ def slow(request: ModelRequest) -> object:
 SCENES: dict[str, list[object]] = {
     "hello": [say("Hello. How can I help?")],
     "lookup": [[say("Let me look."), call("look_up", {"order_id": "1042"})], say("Order 1042 is *sent*.")],
+    "long": [call("look_up", {"order_id": "long"}), say("There are 400 parcels.")],
     "refund": [[say("I would refund it."), call("refund", {"order_id": "1042", "amount": 49.5})], told],
     "payout": [[say("That takes two of you."), call("pay_out", {"amount": 500.0})], told],
     "both": [

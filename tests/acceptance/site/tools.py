@@ -13,6 +13,8 @@ from tests.acceptance.site.gate import Gate
 @allm.tool(title="Look up an order", idempotent=True)
 def look_up(order_id: str) -> dict[str, Any]:
     """Tell an order's state."""
+    if order_id == "long":
+        return {"order": order_id, "parcels": [f"parcel {n} of 400" for n in range(1, 401)]}
     return {"order": order_id, "state": "sent"}
 
 

@@ -47,6 +47,18 @@ async def test_text_comes_with_its_finish_reason_and_the_usage_of_the_last_chunk
 
 
 @pytest.mark.row("L09")
+async def test_without_a_price_list_the_cost_is_unknown_and_the_other_figures_stand(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise ImportError("genai_prices")
+
+    monkeypatch.setattr("pydantic_ai.messages.calculate_price_for_usage", gone)
+    server.answer(chat_text("Hello", **USAGE))
+    assert (await read(model_at(server, "openai"))).usage == Usage(50, 30, 20, 10, None)
+
+
+@pytest.mark.row("L09")
 async def test_usage_that_was_not_told_is_unknown(server: Server, kind: str) -> None:
     server.answer(chat_text("Hi"))
     assert (await read(model_at(server, kind))).usage == Usage()

@@ -1,5 +1,6 @@
 // One tool call in the thread: a line that opens to everything about it; while it waits, its card.
 
+import { get } from "./api.js";
 import { Card, foldedLine } from "./card.js";
 import { editedBefore } from "./arguments.js";
 import { button, fill, h, icon, keyed, text, visible } from "./dom.js";
@@ -15,6 +16,7 @@ export class CallView {
   #page;
   #open = false;
   #card = null;
+  #whole = null;
   #steps = new Map();
   #parts;
 
@@ -129,6 +131,25 @@ export class CallView {
     this.#drawDetails();
   }
 
+  /** The result as far as the thread has it; the whole of it is asked for when one wants to see it. */
+  #result({ id, result }) {
+    if (!result.truncated || this.#whole) return block(this.#whole ?? result.text);
+    const press = button(t("result_whole"), { class: "quiet result-whole", on: { click: () => this.#readWhole(id, press) } });
+    return [block(`${result.text}…`), h("p", { class: "hint" }, t("result_cut")), press];
+  }
+
+  async #readWhole(id, press) {
+    press.disabled = true;
+    try {
+      this.#whole = (await get(`calls/${id}/result/`)).text;
+      this.#drawDetails();
+      this.details.querySelector("pre:last-of-type")?.focus();
+    } catch (error) {
+      press.disabled = false;
+      press.after(h("p", { class: "error", role: "alert" }, error.message));
+    }
+  }
+
   #drawDetails() {
     const call = this.#call;
     const part = (name, ...content) => (content.some(Boolean) ? h("div", { class: "part" }, h("p", { class: "part-name" }, name), ...content) : null);
@@ -136,9 +157,9 @@ export class CallView {
       this.details,
       part(t("arguments"), call.arguments === null ? h("pre", { tabindex: "0" }, visible(call.raw_arguments || t("arguments_unreadable"))) : reading(call.arguments)),
       call.edited && editedBefore(call),
-      part(t("result"), call.result && resultOf(call.result)),
+      part(t("result"), call.result && this.#result(call)),
       part(t("error"), call.error && h("p", { class: "error" }, visible(call.error.message))),
-      part(t("late_result"), call.late_result && resultOf(call.late_result)),
+      part(t("late_result"), call.late_result && block(JSON.stringify(call.late_result, null, 2))),
       part(t("decision"), decisionOf(call)),
       h("p", { class: "facts" }, timesOf(call).map((fact) => h("span", {}, visible(fact)))),
     );
@@ -158,10 +179,7 @@ function shortened(call) {
   return headline.startsWith(title) ? headline.slice(title.length).replace(/^[:\s]+/, "") : headline;
 }
 
-function resultOf(result) {
-  const note = result.truncated ? h("p", { class: "hint" }, t("result_cut")) : null;
-  return [h("pre", { tabindex: "0" }, visible(result.text ?? JSON.stringify(result, null, 2))), note];
-}
+const block = (words) => h("pre", { tabindex: "0" }, visible(words));
 
 /** Who decided, and why: what one wants to know of a call without opening it. */
 function saidBy(call) {

@@ -10,6 +10,7 @@ import { Connection } from "./connection.js";
 import { button, fill, h, text, visible } from "./dom.js";
 import { listenForKeys } from "./keys.js";
 import { Live } from "./live.js";
+import { Menu } from "./menu.js";
 import { Panel } from "./panels.js";
 import { Rail } from "./rail.js";
 import { Sidebar } from "./sidebar.js";
@@ -35,6 +36,7 @@ class Page {
   constructor() {
     const backdrop = part("backdrop");
     this.drawer = new Panel("sidebar", part("sidebar"), document.querySelectorAll("[data-toggle=sidebar]"), backdrop);
+    this.menu = new Menu(part("menu"), (session) => this.#renamed(session));
     this.start = new Start((example) => this.composer.suggest(example));
     this.composer = new Composer(part("composer"), { onSend: (value) => this.#send(value), onStop: () => this.#stop() });
     this.thread = new Thread(part("scroller"), part("new-text"), this);
@@ -175,8 +177,14 @@ class Page {
     part("status").dataset.tone = tone;
     text(part("status"), session && session.status !== "idle" ? word : "");
     text(part("notice"), session?.engine.notice ?? "");
+    this.menu.use(session);
     this.#name = name;
     this.counted(this.#count);
+  }
+
+  #renamed(session) {
+    if (this.#live?.store.session.id === session.id) this.#live.store.put({ title: session.title });
+    this.#listsChanged();
   }
 
   /** The number of calls that wait, as the rail counts them: also in the window's title. */

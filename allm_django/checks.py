@@ -12,7 +12,7 @@ from django.db import connections
 from allm_django import conf
 from allm_django.errors import ConfigurationError
 from allm_django.models import Tool
-from allm_django.record_checks import check_audit_key
+from allm_django.record_checks import check_audit_key, check_notifications
 from allm_django.tool_checks import check_descriptions, check_rows, check_tool_modules
 
 CORE_LAYER = "channels_redis.core.RedisChannelLayer"
@@ -27,6 +27,7 @@ def register() -> None:
         checks.register(check, "allm_django")
     checks.register(check_connections, Tags.database)
     checks.register(check_rows, Tags.database)
+    checks.register(check_notifications, Tags.database)
     checks.register(check_vendor, "allm_django")
     checks.register(check_hosts, Tags.security)
     checks.register(check_transport, Tags.security, deploy=True)

@@ -56,6 +56,11 @@ class Conf:
     SWEEPER: bool = True
     TELEMETRY_CONTENT: bool = False
     AUDIT_KEY: str = ""
+    SITE_URL: str = ""
+    WEBHOOKS_INSIDE: bool = False
+    NOTIFY_ATTEMPTS: int = 8
+    NOTIFY_TIMEOUT: float = 10.0
+    NOTIFY_THREADS: int = 4
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -175,6 +180,11 @@ def database_threads() -> int:
 def host_setting(name: str, default: Any = None) -> Any:
     """A setting of the host project that is not ours; for the system checks."""
     return getattr(settings, name, default)
+
+
+def webhooks_inside() -> bool:
+    """Whether webhooks may go to this machine and to private networks, and by plain HTTP."""
+    return bool(conf().WEBHOOKS_INSIDE or settings.DEBUG)
 
 
 def secret_keys() -> tuple[str, ...]:

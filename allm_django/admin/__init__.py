@@ -1,12 +1,26 @@
 """The admin: one file a model."""
 
-from allm_django.admin import call, decision, engine, event, overview, pending, run, session, tombstone, tool, worker
+from allm_django.admin import (
+    call,
+    decision,
+    engine,
+    event,
+    notice,
+    overview,
+    pending,
+    run,
+    session,
+    tombstone,
+    tool,
+    worker,
+)
 
 __all__ = [
     "call",
     "decision",
     "engine",
     "event",
+    "notice",
     "overview",
     "pending",
     "run",

@@ -6,6 +6,7 @@ from allm_django.models.decision import Decision
 from allm_django.models.engine import Engine
 from allm_django.models.event import Event
 from allm_django.models.message import Message, MessageChunk
+from allm_django.models.notice import Delivery, MailSubscription, Webhook
 from allm_django.models.run import Run
 from allm_django.models.session import IdempotencyKey, Overview, Session
 from allm_django.models.tombstone import Tombstone
@@ -15,9 +16,11 @@ from allm_django.models.worker import Worker
 __all__ = [
     "Approval",
     "Decision",
+    "Delivery",
     "Engine",
     "Event",
     "IdempotencyKey",
+    "MailSubscription",
     "Message",
     "MessageChunk",
     "Overview",
@@ -28,5 +31,6 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolVersion",
+    "Webhook",
     "Worker",
 ]

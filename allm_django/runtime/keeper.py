@@ -1,6 +1,6 @@
 """The keeper: a plain thread that renews leases, hears of cancels and decisions made elsewhere, sweeps up what the
-dead left and what has waited too long, writes the worker's heartbeat, and keeps SQLite's log short. It never waits
-for the event loop, so a busy loop loses no lease.
+dead left and what has waited too long, has notifications sent, writes the worker's heartbeat, and keeps SQLite's log
+short. It never waits for the event loop, so a busy loop loses no lease.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from django.db import connections
 
 from allm_django.conf import conf
 from allm_django.logs import get_logger
+from allm_django.notify.sending import Senders
 from allm_django.runtime.database import look_after_connections
-from allm_django.store import expiry, leases, workers
+from allm_django.store import deliveries, expiry, leases, workers
 from allm_django.store.checkpoint import checkpoint
 
 logger = get_logger("allm_django.runtime")
 CHECKPOINT_SECONDS = 0.25
+FORGET_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Keeper:
         self._worker = worker
         self._duties = duties
         self._stop = threading.Event()
+        self._senders = Senders()
         self._has_log = True  # until the database says that it has none
         self._thread = threading.Thread(target=self._work, name="allm-keeper", daemon=True)
 
@@ -67,12 +70,15 @@ class Keeper:
         """End; the worker's row goes too."""
         self._stop.set()
         self._thread.join(timeout)
+        self._senders.close(timeout)
 
     def _work(self) -> None:
         duties = [
             _Duty(self._attend, lambda: conf().POLL_SECONDS),
             _Duty(self._renew, lambda: conf().RENEW_SECONDS),
             _Duty(self._sweep, lambda: conf().SWEEP_SECONDS),
+            _Duty(self._notify, lambda: conf().POLL_SECONDS),
+            _Duty(deliveries.forget_old, lambda: FORGET_SECONDS),
             _Duty(self._checkpoint, lambda: CHECKPOINT_SECONDS),
         ]
         while not self._stop.is_set():
@@ -107,6 +113,10 @@ class Keeper:
             expiry.fire_due()
             for session_id in leases.sessions_to_run():
                 self._duties.wake(session_id)
+
+    def _notify(self) -> None:
+        if conf().SWEEPER:
+            self._senders.look()
 
     def _checkpoint(self) -> None:
         if self._has_log and self._duties.at_work():

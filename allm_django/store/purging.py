@@ -14,7 +14,7 @@ from django.db.models import Model, QuerySet
 from allm_django.core.states import SessionStatus
 from allm_django.errors import StateError
 from allm_django.models import Decision, Event, IdempotencyKey, Message, MessageChunk, Run, Session, Tombstone, ToolCall
-from allm_django.store import tombstones
+from allm_django.store import deliveries, tombstones
 from allm_django.store.verifying import Verification
 from allm_django.store.writing import alias, take_write_lock
 
@@ -92,6 +92,7 @@ def _remove(session: Session) -> None:
     ids = [session.pk, *_of(ToolCall, session).values_list("pk", flat=True)]
     ids += _of(Message, session).values_list("pk", flat=True)
     IdempotencyKey.objects.using(alias()).filter(object_id__in=ids).delete()
+    deliveries.forget_session(session.pk)
     for rows in (_of(Event, session), _of(Decision, session)):
         rows._raw_delete(alias())  # their own delete refuses
     MessageChunk.objects.using(alias()).filter(message__session=session).delete()

@@ -21,7 +21,7 @@ from allm_django.core.types import JSONObject
 from allm_django.errors import LeaseLostError, NotFoundError
 from allm_django.loop.points import point
 from allm_django.models import Event, Message, Run, Session, ToolCall
-from allm_django.store import clock, outbox
+from allm_django.store import clock, notices, outbox
 from allm_django.store.announcing import of_event
 from allm_django.store.shapes import call_shape, message_shape, session_shape
 
@@ -50,6 +50,7 @@ class Writing:
         self.wake_after = False
         self._events: list[tuple[EventKind, JSONObject]] = []
         self._sent: list[outbox.Sent] = []
+        self._notices: list[notices.Notice] = []
 
     @cached_property
     def db_now(self) -> datetime:
@@ -92,6 +93,8 @@ class Writing:
 
     def send(self, signal: Signal, row: Model, **words: str) -> None:
         """Note a signal about ``row``, to be sent once everything is committed (L19)."""
+        if event := notices.event_of(signal, words):
+            self._notices.append((event, row.pk, words))
         if signal.receivers:
             self._sent.append((signal, type(row), {"id": row.pk, "session_id": self.session.id, **words}))
 
@@ -125,6 +128,8 @@ class Writing:
                 row.data["session"] = {**shape, "event": row.number}
         self._save_changes(alias)
         Event.objects.using(alias).bulk_create(rows)
+        if self._notices:
+            notices.note(alias, session.id, self._notices, self.now)
         transaction.on_commit(lambda: point("commit:after"), using=alias)
         inbox, wake = self.inbox_changed, self.wake_after
         if rows or inbox:

@@ -19,7 +19,7 @@ from django.db import connection, connections
 from allm_django import checks as ours
 from allm_django import discovery, tool_checks
 from allm_django.conf import Conf
-from allm_django.models import Tool
+from allm_django.models import Tool, Webhook
 from allm_django.tools.registry import Registry, registry
 from tests.integration.admin_rows import LOOKUP, REFUND, make_tool
 
@@ -260,6 +260,15 @@ def test_a_key_of_the_record_that_is_not_there_is_an_error(settings: Any, monkey
     assert run() == ["E020"]
     monkeypatch.setenv("ALLM_TEST_AUDIT", "key")
     assert run() == []
+
+
+def test_webhooks_that_can_not_be_sent_are_warnings(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Webhook.objects.create(name="shop", url="http://10.0.0.1/", secret_env="ALLM_WEBHOOK_TEST")
+    assert run() == []
+    assert run(databases=["default"]) == ["W021", "W022", "W020"]
+    settings.ALLM = {"SITE_URL": "https://shop.example", "WEBHOOKS_INSIDE": True}
+    monkeypatch.setenv("ALLM_WEBHOOK_TEST", "secret")
+    assert run(databases=["default"]) == []
 
 
 def test_every_setting_is_documented_with_its_default() -> None:

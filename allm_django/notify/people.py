@@ -17,11 +17,12 @@ def those_to_mail(event: str, call: ToolCall) -> list[Any]:
     """The owner when a tool asks; else everyone who may decide the call (groups and four-eyes as access says)."""
     if event not in (*TO_DECIDE, "call.asked"):
         return []
+    asked = event == "call.asked" or call.question is not None
     wanted = MailSubscription.objects.filter(enabled=True, user__is_active=True).select_related("user")
-    if event == "call.asked":
+    if asked:
         wanted = wanted.filter(user=call.session.owner_id)
     people = [subscription.user for subscription in wanted.iterator()]
-    return [user for user in people if address_of(user) and (event == "call.asked" or access.may_decide(user, call))]
+    return [user for user in people if address_of(user) and (asked or access.may_decide(user, call))]
 
 
 def address_of(user: Any) -> str:

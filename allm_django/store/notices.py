@@ -17,6 +17,7 @@ Notice = tuple[str, UUID, Mapping[str, str]]
 EVENTS: dict[Signal, str] = {
     signals.call_pending: "call.pending",
     signals.call_asked: "call.asked",
+    signals.call_escalated: "call.escalated",
     signals.call_decided: "call.decided",
 }
 

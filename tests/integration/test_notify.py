@@ -22,6 +22,7 @@ from allm_django.errors import InvalidInputError
 from allm_django.models import Delivery, MailSubscription, Tool, ToolCall, Webhook
 from allm_django.notify.sending import send_due
 from allm_django.store import clock, deliveries
+from allm_django.store.expiry import fire_due
 from allm_django.store.webhooks import save_webhook
 from allm_django.testing import ScriptedModel, call, say
 from tests.integration.cast import person
@@ -155,6 +156,22 @@ def test_a_question_goes_to_the_owner_only(desk: Desk, mailbox: Mailbox) -> None
     assert recipients == ["ann@shop.example"]
     assert "A question for you" in mail["Subject"]
     assert CANARY not in mail.as_string()
+
+
+def test_escalation_and_expiry_are_told_when_the_sweeper_comes_by(
+    desk: Desk, receiver: Receiver, mailbox: Mailbox
+) -> None:
+    hook(receiver.url)
+    approver()
+    ask(desk, escalate_after=timedelta(hours=1), expiry=timedelta(hours=2))
+    for hours in range(3):
+        with clock.stopped_at(NOW + timedelta(hours=hours, minutes=1)):
+            fire_due()
+            send_due()
+    told = [headers["Allm-Event"] for headers, _ in receiver.seen]
+    assert told == ["call.pending", "call.escalated", "call.expired"]
+    subjects = [mail["Subject"].partition(":")[0] for _, mail in mailbox.mails]
+    assert subjects == ["Waits for your decision", "Still waits for a decision", "Nobody decided in time"]
 
 
 @pytest.mark.parametrize(("answers", "error"), [([500, 302, 404], "404"), ([0], "No answer within 0.05 s.")])
@@ -308,6 +325,7 @@ def test_the_keeper_sends_while_sessions_run_and_its_threads_end(
         return "done"
 
     with tool(work, manual=True):
-        session_of(ScriptedModel([call("work"), say("Done.")]))
+        session = session_of(ScriptedModel([call("work"), say("Done.")]))
         until(lambda: Delivery.objects.filter(state="sent").exists())
-    assert len(receiver.seen) == 1
+    [(headers, body)] = receiver.seen
+    assert json.loads(body)["call"]["session"] == str(session.pk)

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from allm_django.core.states import CallState
-from allm_django.models import Engine, Run, Session, Tombstone, ToolCall, Worker
+from allm_django.models import Delivery, Engine, MailSubscription, Run, Session, Tombstone, ToolCall, Webhook, Worker
 from tests.integration.admin_rows import make_call, make_decision, make_session, make_tool
 from tests.integration.cast import a_tool, waiting_call
 
@@ -78,8 +78,21 @@ def _objects(owner: User) -> dict[str, Any]:
             session_id=uuid4(), why="retention", counts={"calls": 1}, intact=True, purged_at=NOW, hmac="0" * 64
         ),
         "tool": tool,
+        **_notices(call),
         "worker": Worker.objects.create(host="here", pid=1, version="1", layer="memory", started_at=NOW, seen_at=NOW),
     }
+
+
+def _notices(call: ToolCall) -> dict[str, Any]:
+    hook = Webhook.objects.create(name="shop", url="https://shop.example/", secret_env="ALLM_WEBHOOK_SHOP")
+    return {
+        "webhook": hook,
+        "mailsubscription": MailSubscription.objects.create(user=User.objects.get(username="approver")),
+        "delivery": Delivery.objects.create(
+            channel="webhook", event="call.pending", session_id=call.session_id, call_id=call.pk, webhook=hook,
+            state="failed", next_at=NOW, created_at=NOW,
+        ),
+    }  # fmt: skip
 
 
 def _call_in(owner: User, state: CallState, **values: Any) -> ToolCall:

@@ -327,5 +327,5 @@ def test_the_keeper_sends_while_sessions_run_and_its_threads_end(
     with tool(work, manual=True):
         session = session_of(ScriptedModel([call("work"), say("Done.")]))
         until(lambda: Delivery.objects.filter(state="sent").exists())
-    [(headers, body)] = receiver.seen
+    [(_, body)] = receiver.seen
     assert json.loads(body)["call"]["session"] == str(session.pk)

@@ -19,6 +19,7 @@ from allm_django.admin.search import name_of
 from allm_django.core.states import CallState
 from allm_django.models import ToolCall, Worker
 from allm_django.present.changes import change_shapes, changed_words
+from allm_django.present.spoken import said
 from allm_django.store.approvals import approvals_shape, quorum_of
 
 LONG_COLUMNS = (
@@ -70,7 +71,6 @@ class CallAdmin(ReadOnlyAdmin):
     )
 
     shown_name = text_column(ToolCall, "name")
-    shown_why = text_column(ToolCall, "why")
     shown_decider = text_column(ToolCall, "decided_name")
     shown_reason = text_column(ToolCall, "decided_reason")
     shown_effect = text_column(ToolCall, "effect")
@@ -81,6 +81,11 @@ class CallAdmin(ReadOnlyAdmin):
         """As access says."""
         seen = access.visible_calls(request.user).filter(pk=OuterRef("pk"))
         return rows.filter(Exists(seen)).select_related("session__owner", "tool_version")
+
+    @admin.display(description=_("why"))
+    def shown_why(self, call: ToolCall) -> str:
+        """Why it waits, or not."""
+        return plain(said(call.why)) or "–"
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, call: ToolCall) -> str:

@@ -12,6 +12,7 @@ from allm_django import access
 from allm_django.admin.display import json_block, link_to_key, plain, seconds
 from allm_django.admin.masking import arguments_of
 from allm_django.models import Decision, Message, Session, ToolCall
+from allm_django.present.spoken import said
 
 PAGE = 50
 
@@ -111,7 +112,7 @@ class _Calls:
             yield CallEntry(
                 call=call,
                 title=plain(data.get("title") or call.name),
-                why=plain(call.why),
+                why=plain(said(call.why)),
                 link=link_to_key("toolcall", call.pk, call.name),
                 arguments=json_block(arguments_of(call, clear=call.pk in self.clear)),
                 result=json_block(call.content),

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from allm_django import access
 from allm_django.chat.words import page_words
+from allm_django.present.spoken import spoken
 from allm_django.store import clock
 
 # Nothing inline, nothing from elsewhere, no eval (security row 31); HTML from a string only where safe.js cleaned it.
@@ -68,6 +69,7 @@ def page_config(request: HttpRequest, session_id: uuid.UUID | None) -> dict[str,
         "card": _card_id(request.GET.get("card", "")),
         "engines": _set_up_url(user),
         "now": clock.now().isoformat(),
+        "spoken": spoken(),
         "user": {"id": str(user.pk), "name": _name(user)},
         "can": {
             "chat": access.may(user, "chat"),

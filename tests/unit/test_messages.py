@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 from gettext import GNUTranslations
 
 import pytest
 from babel.messages.catalog import Catalog
+from django.utils import translation
 
+from allm_django.present.spoken import SPOKEN, said, spoken
 from tests import messages
 
 PLACE = re.compile(r"%\(\w+\)[a-z.\d]*[a-z]|\{\w+\}|<kbd>")
 COMMENTS = re.compile(r"\{#.*?#\}|\{% comment.*?endcomment %\}|<!--.*?-->", re.S)
-BLOCKS = re.compile(r"\{% blocktrans.*?endblocktrans\w* %\}", re.S)
+BLOCKS = re.compile(r"\{% blocktrans.*?endblocktrans\w* %\}|\{% block bodyclass %\}.*?\{% endblock.*?%\}", re.S)
 MARKUP = re.compile(r"\{[%{].*?[%}]\}|<!?\w[^<>]*>|</\w+>|&\w+;", re.S)
 SHOWN = re.compile(r"\b(?:title|aria-label|placeholder|alt|data-one|data-many)=\"([^\"]*)\"")
 WORD = re.compile(r"[A-Za-z]{2,}")
@@ -65,3 +68,23 @@ def test_a_template_shows_no_text_that_is_not_marked(path: object) -> None:
 
 def _first(id: object) -> str:
     return str(id[0]) if isinstance(id, (tuple, list)) else str(id)
+
+
+def test_what_is_translated_for_people_is_still_said_by_the_code() -> None:
+    said = [
+        node.value
+        for path in messages.PACKAGE.rglob("*.py")
+        if path.name != "spoken.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    parts = [part.strip() for text in SPOKEN for part in re.split(r"\{\w+\}|who may", text) if len(part.strip()) > 5]
+    assert [part for part in parts if not any(part[:24] in text for text in said)] == []
+
+
+def test_texts_are_said_in_the_language_of_the_request_with_what_stands_in_them() -> None:
+    with translation.override("de"):
+        assert said("this tool always asks first") == spoken()["this tool always asks first"] != SPOKEN[0]
+        assert said("step “Pay”: this tool always asks first").startswith("Schritt „Pay“: ")
+        assert said("Something that nobody listed.") == "Something that nobody listed."
+    assert spoken() == {}

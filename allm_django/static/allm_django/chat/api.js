@@ -1,7 +1,7 @@
 // Commands and questions to the server over HTTP. News come by the socket (socket.js).
 
 import { parse } from "./json.js";
-import { config, t } from "./words.js";
+import { config, said, t } from "./words.js";
 
 const PAUSES = [600, 1800];
 const UNSURE = new Set([502, 503, 504]);
@@ -9,7 +9,7 @@ const UNSURE = new Set([502, 503, 504]);
 /** An answer that is not a success, or none at all (status 0). `problem` is the server's problem+json. */
 export class ApiError extends Error {
   constructor(status, problem) {
-    super(problem.detail || problem.title || t("error_unknown"));
+    super(said(problem.detail || problem.title) || t("error_unknown"));
     this.status = status;
     this.problem = problem;
     this.code = problem.code ?? "";

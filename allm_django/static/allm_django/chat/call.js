@@ -7,7 +7,7 @@ import { button, fill, h, icon, keyed, text, visible } from "./dom.js";
 import { reading } from "./form.js";
 import { isOpen } from "./store.js";
 import { look, settledBy } from "./state.js";
-import { duration, fullTime, t } from "./words.js";
+import { duration, fullTime, said, t } from "./words.js";
 
 let lines = 0;
 
@@ -158,7 +158,7 @@ export class CallView {
       part(t("arguments"), call.arguments === null ? h("pre", { tabindex: "0" }, visible(call.raw_arguments || t("arguments_unreadable"))) : reading(call.arguments)),
       call.edited && editedBefore(call),
       part(t("result"), call.result && this.#result(call)),
-      part(t("error"), call.error && h("p", { class: "error" }, visible(call.error.message))),
+      part(t("error"), call.error && h("p", { class: "error" }, visible(said(call.error.message)))),
       part(t("late_result"), call.late_result && block(JSON.stringify(call.late_result, null, 2))),
       part(t("decision"), decisionOf(call)),
       h("p", { class: "facts" }, timesOf(call).map((fact) => h("span", {}, visible(fact)))),
@@ -194,7 +194,7 @@ function decisionOf(call) {
 
 const timesOf = (call) =>
   [
-    call.why,
+    said(call.why),
     t("asked_at", { time: fullTime(call.created_at) }),
     call.started_at && t("started_at", { time: fullTime(call.started_at) }),
     call.finished_at && t("finished_at", { time: fullTime(call.finished_at) }),

@@ -10,7 +10,7 @@ import { brief } from "./json.js";
 import { changedOf, knownOf } from "./facts.js";
 import { isOpen } from "./store.js";
 import { look, settledBy } from "./state.js";
-import { since, t } from "./words.js";
+import { said, since, t } from "./words.js";
 
 const CONFLICTS = new Set(["already_decided", "version_mismatch", "conflict", "state", "changed_since_asked"]);
 let cards = 0;
@@ -111,7 +111,7 @@ export class Card {
   #askedFacts() {
     const { asked_by: by, session_title: session, why } = this.#card;
     const asked = this.#elsewhere ? t("asked_by_in", { name: by?.name, session: session || t("untitled") }) : t("asked_by", { name: by?.name });
-    return [by && asked, why].filter(Boolean);
+    return [by && asked, said(why)].filter(Boolean);
   }
 
   #can(verb) {

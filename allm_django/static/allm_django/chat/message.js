@@ -3,7 +3,7 @@
 import { CallGroup } from "./call.js";
 import { attribute, fill, h, icon, text, visible } from "./dom.js";
 import { copyButton, Growing } from "./markdown.js";
-import { fullTime, t, timeOfDay } from "./words.js";
+import { fullTime, said, t, timeOfDay } from "./words.js";
 
 class MessageView {
   message = null;
@@ -63,7 +63,7 @@ class AssistantMessage extends MessageView {
     this.thinking.hidden = !message.thinking;
     text(this.thinking.lastChild, message.thinking ?? "");
     this.broken.hidden = !message.broken;
-    text(this.broken.lastChild, message.broken ?? "");
+    text(this.broken.lastChild, said(message.broken) ?? "");
     this.foot.hidden = message.streaming || !message.text;
   }
 

@@ -2,7 +2,7 @@
 
 import { button, fill, h, icon, keyed, visible } from "./dom.js";
 import { messageView } from "./message.js";
-import { money, number, t } from "./words.js";
+import { money, number, said, t } from "./words.js";
 
 const NEAR_END = 64;
 const NEAR_START = 240;
@@ -110,11 +110,11 @@ export class Thread {
     const failed = session.status === "error";
     const again = session.can?.resume ? button(failed ? t("retry") : t("go_on"), { icon: "retry", class: "verb", on: { click: () => this.#page.resume() } }) : null;
     const words = run.error?.message || run.halted_text;
-    const said = messages.at(-1)?.broken === words; // it stands at the answer that broke off
-    const plain = said || (run.halted_reason === "completed" && !run.error);
+    const told = messages.at(-1)?.broken === words; // it stands at the answer that broke off
+    const plain = told || (run.halted_reason === "completed" && !run.error);
     return fill(
       this.#end,
-      plain || !words ? null : h("p", { class: `halted ${failed ? "failed" : ""}` }, icon(failed ? "failed" : "stop"), h("span", {}, visible(words))),
+      plain || !words ? null : h("p", { class: `halted ${failed ? "failed" : ""}` }, icon(failed ? "failed" : "stop"), h("span", {}, visible(said(words)))),
       again,
       h("p", { class: "usage" }, usageWords(run.usage ?? {})),
     );

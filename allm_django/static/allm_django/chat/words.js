@@ -10,6 +10,23 @@ export function t(key, values = {}) {
   return (words[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
+const PLACE = /\{(\w+)\}/;
+const escaped = (text) => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+const spoken = Object.entries(config.spoken ?? {}).map(([text, words]) => ({
+  pattern: new RegExp(`^${text.split(/\{\w+\}/).map(escaped).join("([^]+?)")}$`),
+  names: [...text.matchAll(new RegExp(PLACE, "g"))].map(([, name]) => name),
+  words,
+}));
+
+/** What the server says in English wherever it is read, in the page's language if it is a text that is known. */
+export function said(text) {
+  for (const { pattern, names, words: translated } of spoken) {
+    const found = pattern.exec(text ?? "");
+    if (found) return translated.replace(new RegExp(PLACE, "g"), (_, name) => said(found[names.indexOf(name) + 1]));
+  }
+  return text;
+}
+
 const language = document.documentElement.lang || undefined;
 const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
 const date = new Intl.DateTimeFormat(language, { dateStyle: "long" });

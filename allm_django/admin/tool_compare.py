@@ -104,7 +104,7 @@ def sync_page(admin: Any, request: HttpRequest) -> HttpResponse:
     keys = dict(Tool.objects.values_list("name", "pk"))
     lines = [(each, KIND_WORDS[each.kind], keys.get(each.tool), *pair(each.before, each.after)) for each in changes]
     title, anything = _("Compare all tools with code"), any(map(_writes, changes))
-    context = {"lines": lines, "anything": anything, "problem": problem, "may_sync": may_sync}
+    context: dict[str, Any] = {"lines": lines, "anything": anything, "problem": problem, "may_sync": may_sync}
     return render_page(admin, request, "sync", title, **context)
 
 

@@ -7,13 +7,13 @@ messages only where ``environment.telemetry_content`` says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import ProxyTracerProvider, Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace import ProxyTracerProvider, Span, SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from allm_django.core.decide import HaltRun
@@ -22,21 +22,13 @@ from allm_django.core.states import CallState, HaltedReason
 from allm_django.core.types import ModelRequest, Usage
 from allm_django.errors import AllmError
 from allm_django.loop import span_content
+from allm_django.loop import span_facts as facts
 from allm_django.loop.about import About
 from allm_django.loop.environment import environment
 from allm_django.loop.journal import StartedCall
 from allm_django.loop.telemetry import Done, Spans
 from allm_django.providers.base import Finished
 
-PROVIDERS = {"openai-responses": "openai", "google": "gcp.gemini"}  # our prefix → the conventions' name, if another
-PARAMS = ("temperature", "max_tokens", "top_p", "seed")
-USAGE = {
-    "input_tokens": "gen_ai.usage.input_tokens",
-    "output_tokens": "gen_ai.usage.output_tokens",
-    "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
-    "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
-}
-OTHER = "_OTHER"  # the conventions' word for an error without a name
 _propagator = TraceContextTextMapPropagator()
 
 
@@ -47,7 +39,7 @@ def is_set_up() -> bool:
 
 def begin_trace(about: About) -> str:
     """A span of the queueing itself, in the caller's trace or a new one: its ``traceparent``."""
-    span = _tracer().start_span("queue_run", kind=SpanKind.PRODUCER, attributes=_common(about))
+    span = _tracer().start_span("queue_run", kind=SpanKind.PRODUCER, attributes=facts.common(about))
     span.end()
     carrier: dict[str, str] = {}
     _propagator.inject(carrier, trace.set_span_in_context(span))
@@ -55,7 +47,9 @@ def begin_trace(about: About) -> str:
 
 
 class Recorded(Spans):
-    """The spans of one drive: ``invoke_agent`` holds ``step``, which holds ``chat`` and ``execute_tool``."""
+    """The spans of one drive: ``invoke_agent`` holds ``step``, which holds ``chat`` and ``execute_tool``; that of a
+    recipe lasts as long as it is at work, and holds those of its steps.
+    """
 
     def __init__(self, about: About, model_id: str) -> None:
         self._tracer = _tracer()
@@ -63,11 +57,12 @@ class Recorded(Spans):
         self._content = environment.telemetry_content()
         provider, _, self._model = model_id.partition(":")
         self._asked = {
-            "gen_ai.provider.name": PROVIDERS.get(provider, provider),
+            "gen_ai.provider.name": facts.PROVIDERS.get(provider, provider),
             "gen_ai.request.model": self._model,
         }
         self._step: Span | None = None
         self._inside: Context | None = None  # the step's, else the drive's
+        self._recipes: dict[str, Span] = {}
         self._usage = Usage()
         self._error = ""
 
@@ -84,21 +79,24 @@ class Recorded(Spans):
             def done(halt: HaltRun | None) -> None:
                 span.set_attribute("allm.halted_reason", halt.reason if halt else "stopped")
                 if halt is not None and halt.reason == HaltedReason.ERROR:
-                    _fail(span, self._error or OTHER)
+                    facts.fail(span, self._error or facts.OTHER)
 
             try:
                 yield done
             finally:
-                span.set_attributes(_usage(self._usage))
+                span.set_attributes(facts.usage(self._usage))
                 self._end_step()
 
     def begin_step(self) -> None:
         """End the step before, if there is one, and begin the next."""
         self._end_step()
-        self._step = self._tracer.start_span("step", self._drive, attributes=_common(self._about))
+        self._step = self._tracer.start_span("step", self._drive, attributes=facts.common(self._about))
         self._inside = trace.set_span_in_context(self._step, self._drive)
 
     def _end_step(self) -> None:
+        for recipe in self._recipes.values():
+            recipe.end()
+        self._recipes.clear()
         if self._step is not None:
             self._step.end()
             self._step, self._inside = None, self._drive
@@ -106,7 +104,7 @@ class Recorded(Spans):
     @contextmanager
     def model_call(self, request: ModelRequest) -> Iterator[Done]:
         """One answer of the model, retries before its first word included."""
-        given = {f"gen_ai.request.{name}": request.params[name] for name in PARAMS if name in request.params}
+        given = {f"gen_ai.request.{name}": request.params[name] for name in facts.PARAMS if name in request.params}
         numbers = {name: value for name, value in given.items() if isinstance(value, (int, float))}
         attributes = {**self._asked, **numbers}
         with self._span("chat", self._model, attributes, parent=self._inside, kind=SpanKind.CLIENT) as span:
@@ -116,10 +114,10 @@ class Recorded(Spans):
             def done(finished: Finished | None, error: AllmError | None) -> None:
                 if error is not None:
                     self._error = error.code
-                    _fail(span, error.code)
+                    facts.fail(span, error.code)
                 elif finished is not None:
                     self._usage += finished.usage
-                    span.set_attributes(_answer(finished))
+                    span.set_attributes(facts.answer(finished))
                     if self._content:
                         span.set_attributes(span_content.of_answer(finished, request))
                 else:
@@ -129,24 +127,42 @@ class Recorded(Spans):
 
     @contextmanager
     def tool_call(self, started: StartedCall) -> Iterator[Done]:
-        """One run of a handler."""
+        """One run of a handler, or one look at a recipe's plan."""
         if self._step is None:  # it was let through after a halt
             self.begin_step()
-        call = started.call
-        attributes = {"gen_ai.tool.name": call.name, "gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function"}
-        with self._span("execute_tool", call.name, attributes, parent=self._inside) as span:
+        call, is_open = started.call, False
+        span = self._recipes.pop(call.id, None) or self._begin_call(call.name, call.id, self._around(started))
+        with self._current(span, lambda: is_open):
             if self._content:
                 span.set_attributes(span_content.of_call(started))
 
             def done(settlement: Settlement) -> None:
+                nonlocal is_open
+                is_open = settlement.state in (CallState.DELEGATED, CallState.EXECUTING)
+                if is_open:
+                    self._recipes[call.id] = span
                 result = settlement.result
                 span.set_attribute("allm.outcome", str(settlement.outcome or settlement.state))
                 if settlement.state is CallState.UNKNOWN or (result is not None and result.is_error):
-                    _fail(span, result.code if result else str(settlement.state))
+                    facts.fail(span, result.code if result else str(settlement.state))
                 if self._content and result is not None:
                     span.set_attribute("gen_ai.tool.call.result", result.content)
 
             yield done
+
+    def _around(self, started: StartedCall) -> Context | None:
+        """What a call's span is inside of: the recipe's, for a step; else the step of the loop."""
+        if not started.step_of:
+            return self._inside
+        recipe = self._recipes.get(started.call.parent)
+        if recipe is None:  # it began before a halt, in a drive of its own
+            recipe = self._begin_call(started.step_of, started.call.parent, self._inside)
+            self._recipes[started.call.parent] = recipe
+        return trace.set_span_in_context(recipe, self._inside)
+
+    def _begin_call(self, name: str, call_id: str, parent: Context | None) -> Span:
+        attributes = {"gen_ai.tool.name": name, "gen_ai.tool.call.id": call_id, "gen_ai.tool.type": "function"}
+        return self._begin("execute_tool", name, attributes, parent)
 
     @contextmanager
     def _span(
@@ -158,43 +174,37 @@ class Recorded(Spans):
         parent: Context | None,
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> Iterator[Span]:
-        named = {"gen_ai.operation.name": operation, **_common(self._about), **attributes}
-        span = self._tracer.start_span(f"{operation} {of}".rstrip(), parent, kind, named)
+        span = self._begin(operation, of, attributes, parent, kind)
+        with self._current(span):
+            yield span
+
+    def _begin(
+        self,
+        operation: str,
+        of: str,
+        attributes: Mapping[str, Any],
+        parent: Context | None,
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        named = {"gen_ai.operation.name": operation, **facts.common(self._about), **attributes}
+        return self._tracer.start_span(f"{operation} {of}".rstrip(), parent, kind, named)
+
+    @contextmanager
+    def _current(self, span: Span, stays_open: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """``span`` is the current one in the block, and ends with it unless it ``stays_open``."""
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
-                yield span
+                yield
         except asyncio.CancelledError:
             span.set_attribute("allm.cancelled", True)
             raise
         except BaseException as error:
-            _fail(span, error.code if isinstance(error, AllmError) else type(error).__qualname__)
+            facts.fail(span, error.code if isinstance(error, AllmError) else type(error).__qualname__)
             raise
         finally:
-            span.end()
+            if not stays_open():
+                span.end()
 
 
 def _tracer() -> Tracer:
     return trace.get_tracer_provider().get_tracer("allm_django")
-
-
-def _common(about: About) -> dict[str, str]:
-    found = {"gen_ai.conversation.id": about.session_id, "allm.request_id": about.request_id}
-    return {name: value for name, value in found.items() if value}
-
-
-def _usage(usage: Usage) -> dict[str, int]:
-    return {name: value for figure, name in USAGE.items() if (value := getattr(usage, figure)) is not None}
-
-
-def _answer(finished: Finished) -> dict[str, Any]:
-    attributes: dict[str, Any] = dict(_usage(finished.usage))
-    if finished.finish_reason:
-        attributes["gen_ai.response.finish_reasons"] = [finished.finish_reason]
-    if finished.dump and isinstance(model := finished.dump.get("model"), str):
-        attributes["gen_ai.response.model"] = model
-    return attributes
-
-
-def _fail(span: Span, error_type: str) -> None:
-    span.set_attribute("error.type", error_type)
-    span.set_status(Status(StatusCode.ERROR))

@@ -48,6 +48,16 @@ class Desk:
 
         return self.tool(handler, name, **row)
 
+    def recipe(self, plan: Callable[[Any], Any], **options: Any) -> Tool:
+        """A recipe named ``plan``."""
+
+        def recipe(arguments: dict[str, Any]) -> Any:
+            return plan(arguments)
+
+        decorated = allm.recipe(schema=ANY, name="plan", manual="default", **options)(recipe)
+        key = self.stack.enter_context(registered(decorated)).key
+        return save_tool(Tool(name="plan", handler=key, description="Plan.", schema=ANY, enabled=True, manual=False))
+
     def engine(self, **values: Any) -> Engine:
         """Another engine."""
         tools = values.pop("tools", ())

@@ -14,8 +14,8 @@ from allm_django.models import Tool, ToolCall
 from allm_django.store import clock
 from allm_django.store.history import load_history
 from allm_django.store.tools import save_tool
-from allm_django.testing import ScriptedModel, call, registered, say
-from tests.integration.desk import ANY, Desk
+from allm_django.testing import ScriptedModel, call, say
+from tests.integration.desk import Desk
 from tests.integration.standing import die_at, let_go
 
 pytestmark = pytest.mark.django_db
@@ -27,13 +27,7 @@ def got(serial: Any, parallel: Any, errors: Any) -> Any:
 
 def planned(desk: Desk, plan: Any, **options: Any) -> Tool:
     """A recipe named ``plan`` with this plan (or what a function makes of the arguments)."""
-
-    def recipe(arguments: dict[str, Any]) -> Any:
-        return plan(arguments) if callable(plan) else plan
-
-    decorated = allm.recipe(schema=ANY, name="plan", manual="default", **options)(recipe)
-    key = desk.stack.enter_context(registered(decorated)).key
-    return save_tool(Tool(name="plan", handler=key, description="Plan.", schema=ANY, enabled=True, manual=False))
+    return desk.recipe(plan if callable(plan) else lambda _: plan, **options)
 
 
 def steps(desk: Desk) -> list[ToolCall]:
@@ -300,3 +294,13 @@ def test_steps_count_for_the_time_and_those_that_are_too_late_are_the_recipes_er
     assert states(desk) == [("in time", "succeeded"), ("late", "unavailable"), ("later", "unavailable")]
     result = desk.session.calls.get(parent=None).result
     assert (result["in time"], list(result["errors"])) == (10, ["late", "later"])
+
+
+@pytest.mark.row("R07")
+def test_a_step_that_has_lost_its_tool_is_closed_and_the_recipe_goes_on(desk: Desk, manual: None) -> None:
+    for step in desk.open():
+        sessions.approve(step, by=None)
+    desk.session.calls.filter(call_id="p/2").update(tool_version=None)
+    desk.drive()
+    assert states(desk) == [("price", "succeeded"), ("refund 1", "unavailable"), ("refund 2", "succeeded")]
+    assert desk.session.status == "completed"

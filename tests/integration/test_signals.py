@@ -102,6 +102,31 @@ def test_a_session_is_told_from_its_start_to_its_end(desk: Desk, heard: Heard) -
     assert CANARY not in repr(heard.sent)
 
 
+@pytest.mark.row("R07")
+@pytest.mark.django_db(transaction=True)
+def test_steps_of_a_recipe_are_told_as_calls_and_each_once(desk: Desk, heard: Heard) -> None:
+    plan = allm.Plan(parallel=[allm.Step("price"), allm.Step("work"), allm.Step("nothing")])
+    desk.recipe(lambda arguments: plan)
+    desk.noted("price")
+    desk.noted(manual=True)
+    desk.run(call("plan"), say("Done."))
+    sessions.approve(desk.open()[0], by=desk.user)
+    desk.drive()
+    step = {row.label: row.pk for row in desk.session.calls.all()}
+    told = [(name, words["id"]) for name, words in heard.sent if name.startswith("call_")]
+    assert sorted(told) == sorted(
+        [
+            ("call_settled", step["nothing"]),
+            ("call_pending", step["work"]),
+            ("call_settled", step["price"]),
+            ("call_decided", step["work"]),
+            ("call_settled", step["work"]),
+            ("call_settled", step[""]),
+        ]
+    )
+    assert told[-1] == ("call_settled", step[""])
+
+
 @pytest.mark.django_db(transaction=True)
 def test_nothing_is_sent_before_the_outermost_transaction_commits(desk: Desk, heard: Heard) -> None:
     desk.noted(manual=True)

@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from opentelemetry import trace
 
+import allm_django as allm
 from allm_django import logs, runtime, sessions
 from allm_django.core.states import CallState
 from allm_django.models import Engine, Event
@@ -194,3 +195,32 @@ def test_what_a_request_keeps_in_context_variables_is_not_seen_by_the_run_it_wak
         OF_THE_REQUEST.reset(token)
         until(lambda: session.runs.filter(halted_reason="completed").exists())
     assert seen == [None]
+
+
+def test_steps_of_a_recipe_are_inside_its_span_also_after_a_halt(desk: Desk, spans: Taken) -> None:
+    plan = allm.Plan(serial=[allm.Step("price")], parallel=[allm.Step("refund"), allm.Step("price", {}, "again")])
+    desk.recipe(lambda arguments: plan)
+    desk.noted("price")
+    desk.noted("refund", manual=True)
+    desk.run(call("plan", id="p"), say("Done."), name="desk")
+    sessions.approve(desk.open()[0], by=None)
+    desk.drive()
+    chat = f"chat {desk.model.id.partition(':')[2]}"
+    first = ["      step", f"        {chat}", "        execute_tool plan", *["          execute_tool price"] * 2]
+    second = [
+        "      step",
+        "        execute_tool plan",
+        "          execute_tool refund",
+        "      step",
+        f"        {chat}",
+    ]
+    agent = "    invoke_agent desk"
+    assert [line[2:] for line in [*[agent, *first], *[agent, *second]]] == spans.tree()[1:]
+    outcomes = [span.attributes["allm.outcome"] for span in spans.all() if span.name == "execute_tool plan"]
+    assert outcomes == ["delegated", "succeeded"]
+    assert {span.attributes["gen_ai.tool.call.id"] for span in spans.all() if "execute_tool" in span.name} == {
+        "p",
+        "p/1",
+        "p/2",
+        "p/3",
+    }

@@ -13,6 +13,7 @@ import pytest
 import allm_django as allm
 from allm_django.core import events
 from allm_django.core.decide import HaltRun
+from allm_django.core.policy import Offer
 from allm_django.loop.advance import Driver
 from allm_django.loop.api import prepare
 from allm_django.loop.memory import MemoryJournal
@@ -175,3 +176,17 @@ async def test_a_clean_stop_in_mid_stream_breaks_the_answer_off() -> None:
     driver.stop()
     assert await task is None
     assert [type(event).__name__ for event in told(journal)][-1] == "MessageBroken"
+
+
+async def test_a_call_whose_tool_is_gone_when_it_would_start_is_closed_and_not_asked_for_again() -> None:
+    class Vanishing(dict[str, allm.ToolSpec]):
+        """Tools that are there to be judged by, and not any more."""
+
+        def get(self, name: str, default: Any = None) -> Any:
+            return self.pop(name, default)
+
+    driver, journal = a_driver([call("work"), say("Done.")])
+    offer = Offer(Vanishing(work=spec("work", lambda _: "ran")))
+    driver.journal = journal = MemoryJournal(replace(journal.setup, offer=offer))
+    assert await driver.run() == HaltRun("completed")
+    assert outcomes(journal) == {"work": "unavailable"}

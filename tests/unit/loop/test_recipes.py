@@ -267,3 +267,11 @@ def test_an_async_recipe_is_refused() -> None:
 
     with pytest.raises(ToolDefinitionError, match="async"):
         allm.recipe(schema={"type": "object"})(plan)
+
+
+@pytest.mark.row("L10")
+def test_steps_count_as_calls() -> None:
+    plan = allm.Plan(parallel=[allm.Step(double, {"n": n}) for n in (1, 2)])
+    result = run(planned(plan), limits={"max_calls": 3})
+    assert (result.halted_reason, result.metadata["limit"], result.used.calls) == ("limit", "max_calls", 3)
+    assert (sorted(ORDER), len(tool_messages(result))) == ([1, 2], 1)

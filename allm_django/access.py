@@ -118,9 +118,12 @@ class Access:
 
     def visible_calls(self, user: Person) -> QuerySet[ToolCall]:
         """Calls of visible sessions, and those that are or were a matter for ``user`` to decide."""
+        sessions = self.visible_sessions(user)
+        if leaves_nothing_out(sessions):
+            return ToolCall.objects.all()
         asked = Q(state__in=DECIDABLE_STATES) | ~Q(decided_verb="") | Q(tool_version__data__manual=True)
         asked |= Q(outcome__in=(Outcome.EXPIRED, Outcome.SUPERSEDED))
-        of_session = Exists(self.visible_sessions(user).filter(pk=OuterRef("session_id")))
+        of_session = Exists(sessions.filter(pk=OuterRef("session_id")))
         to_decide = Exists(self.rights_to_decide(user).filter(asked, pk=OuterRef("pk")))
         return ToolCall.objects.filter(of_session | to_decide)
 
@@ -176,6 +179,12 @@ class Access:
         if not visible.filter(pk=row.pk).exists():
             _note("see", user, row)
             raise NotFoundError
+
+
+def leaves_nothing_out(rows: QuerySet[M]) -> bool:
+    """Whether ``rows`` are all rows of their table, so that nobody needs to ask row by row."""
+    query = rows.query
+    return not (query.where or query.combinator or query.is_sliced or query.is_empty() or query.distinct)
 
 
 def is_active(user: Person) -> bool:

@@ -18,6 +18,7 @@ from allm_django.admin.masking import arguments_of, masked, may_see_all, written
 from allm_django.admin.search import name_of
 from allm_django.core.states import CallState
 from allm_django.models import ToolCall, Worker
+from allm_django.models.words import OUTCOMES
 from allm_django.present.changes import change_shapes, changed_words
 from allm_django.present.spoken import said
 from allm_django.store.approvals import approvals_shape, quorum_of
@@ -44,6 +45,21 @@ DECISION_FIELDS = (
 TIME_FIELDS = ("attempt", "version", "created_at", "expires_at", "escalates_at", "started_at", "finished_at")
 
 
+class OutcomeFilter(admin.SimpleListFilter):
+    """By outcome; only settled calls have one, and saying so finds the index."""
+
+    title = _("outcome")
+    parameter_name = "outcome"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """The outcomes."""
+        return list(OUTCOMES)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Calls with the outcome chosen."""
+        return queryset.filter(state=CallState.SETTLED, outcome=self.value()) if self.value() else queryset
+
+
 @admin.register(ToolCall)
 class CallAdmin(ReadOnlyAdmin):
     """The newest first. Sensitive arguments are masked in the list, always."""
@@ -58,7 +74,7 @@ class CallAdmin(ReadOnlyAdmin):
         "took",
         "created_at",
     )
-    list_filter: ClassVar[tuple[Any, ...]] = ("state", "outcome")
+    list_filter: ClassVar[tuple[Any, ...]] = ("state", OutcomeFilter)
     list_defer = LONG_COLUMNS
     ordering = ("-created_at",)
     fieldsets = (
@@ -79,8 +95,10 @@ class CallAdmin(ReadOnlyAdmin):
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """As access says."""
-        seen = access.visible_calls(request.user).filter(pk=OuterRef("pk"))
-        return rows.filter(Exists(seen)).select_related("session__owner", "tool_version")
+        seen = access.visible_calls(request.user)
+        if not access.leaves_nothing_out(seen):
+            rows = rows.filter(Exists(seen.filter(pk=OuterRef("pk"))))
+        return rows.select_related("session__owner", "tool_version")
 
     @admin.display(description=_("why"))
     def shown_why(self, call: ToolCall) -> str:

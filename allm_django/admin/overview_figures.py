@@ -110,8 +110,7 @@ class Figures:
 def seen(viewer: access.Person, rows: QuerySet[M]) -> QuerySet[M]:
     """``rows`` of the sessions that ``viewer`` may see; asked only where access leaves any out."""
     sessions = access.visible_sessions(viewer)
-    whole = not sessions.query.where and not sessions.query.is_empty() and not sessions.query.combinator
-    return rows if whole else rows.filter(session__in=sessions)
+    return rows if access.leaves_nothing_out(sessions) else rows.filter(session__in=sessions)
 
 
 def waiting_now(viewer: access.Person) -> Mapping[tuple[str, int], int]:

@@ -129,9 +129,7 @@ def tools_panel(figures: Figures) -> Panel:
         rows,
         _("No tool was called."),
         facts=[(whole(calls), _("calls")), (whole(failed), _("failed"))] if calls else (),
-        note=format_html('<a href="{}?outcome__exact=failed">{}</a>', inbox, _("The calls that failed"))
-        if failed
-        else "",
+        note=format_html('<a href="{}?outcome=failed">{}</a>', inbox, _("The calls that failed")) if failed else "",
     )
 
 

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, get_script_prefix, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
@@ -77,7 +78,8 @@ class PendingCallAdmin(CallAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The list, kept up by the inbox's socket."""
-        live = {"socket": f"{get_script_prefix()}ws/allm/inbox/"}
+        title = capfirst(self.opts.verbose_name_plural)
+        live = {"socket": f"{get_script_prefix()}ws/allm/inbox/", "title": title}
         return super().changelist_view(request, {**live, **(extra_context or {})})  # type: ignore[no-any-return]
 
     def decide_view(self, request: HttpRequest) -> HttpResponse:

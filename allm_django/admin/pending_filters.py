@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy as _
 from allm_django import access
 from allm_django.admin.display import shown
 from allm_django.admin.overview_figures import AGES
-from allm_django.models import ToolCall
 from allm_django.models.call import OPEN_CALLS
 from allm_django.store import clock
 
@@ -143,9 +142,9 @@ def _present(request: HttpRequest) -> list[tuple[Any, ...]]:
     """Tool, owner, engine (with the names of the last two) of what waits and may be seen; asked once a request."""
     kept: Any = request
     if not hasattr(kept, "allm_present"):
-        seen = Exists(access.visible_calls(request.user).filter(pk=OuterRef("pk")))
+        seen = access.visible_calls(request.user)
         login = f"session__owner__{get_user_model().USERNAME_FIELD}"
-        rows = ToolCall.objects.filter(OPEN_CALLS).filter(seen).order_by("created_at")
+        rows = seen.filter(OPEN_CALLS).order_by("created_at")
         columns = rows.values_list(*COLUMNS, login, "session__engine__name")
         kept.allm_present = list(set(columns[:MOST_READ]))
     return list(kept.allm_present)

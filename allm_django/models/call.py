@@ -109,6 +109,12 @@ class ToolCall(models.Model):
             ),
             models.Index(fields=("name", "-created_at", "outcome"), name="allm_call_by_name"),
             models.Index(fields=("-created_at",), name="allm_call_by_time"),
+            models.Index(
+                fields=("outcome", "-created_at"),
+                name="allm_call_by_outcome",
+                condition=models.Q(state=CallState.SETTLED),
+            ),
+            models.Index(fields=("state",), name="allm_call_not_settled", condition=~models.Q(state=CallState.SETTLED)),
         )
 
     def __str__(self) -> str:

@@ -50,6 +50,7 @@ class Run(models.Model):
         indexes = (
             models.Index(fields=("session", "-created_at"), name="allm_run_by_session"),
             models.Index(fields=("-created_at",), name="allm_run_by_time"),
+            models.Index(fields=("state",), name="allm_run_not_ended", condition=~models.Q(state=RunState.ENDED)),
         )
         constraints = (
             models.CheckConstraint(

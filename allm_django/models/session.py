@@ -58,6 +58,11 @@ class Session(models.Model):
             models.Index(fields=("owner", "-updated_at"), name="allm_session_by_owner"),
             models.Index(fields=("-updated_at",), name="allm_session_by_time"),
             models.Index(
+                fields=("status",),
+                name="allm_session_not_completed",
+                condition=~models.Q(status=SessionStatus.COMPLETED),
+            ),
+            models.Index(
                 fields=("updated_at",), name="allm_session_at_work", condition=models.Q(status=SessionStatus.RUNNING)
             ),
         )

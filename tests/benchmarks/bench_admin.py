@@ -101,7 +101,7 @@ def _pages() -> Iterator[tuple[str, str, bool]]:
     yield "session list, by status", lists["session"] + "?status__exact=awaiting_tools", True
     yield "session list, by owner's name", lists["session"] + "?q=person-7", True
     yield "toolcall list, page 90", lists["toolcall"] + "?p=90", True
-    yield "toolcall list, those that failed", lists["toolcall"] + "?outcome__exact=failed", True
+    yield "toolcall list, those that failed", lists["toolcall"] + "?outcome=failed", True
     yield "toolcall list, by session's id", f"{lists['toolcall']}?q={call.session_id}", True
     yield "toolcall list, by start of an id", f"{lists['toolcall']}?q={call.pk.hex[:10]}", True
     yield "toolcall list, by owner's name", f"{lists['toolcall']}?q=person-7", True

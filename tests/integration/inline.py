@@ -86,9 +86,9 @@ async def here(function: Callable[..., Any], *args: Any) -> Any:
 
 def drive_here(runner: asyncio.Runner, session: Session, model: Model) -> None:
     """Drive to the next halt. A :class:`Crash` leaves everything as it is."""
-    lease = leases.claim_run(session.pk, uuid4())
-    if lease is not None:
-        with suppress(Crash):
+    with suppress(Crash):
+        lease = leases.claim_run(session.pk, uuid4())
+        if lease is not None:
             runner.run(_drive(lease, model, connections[alias()]))
 
 

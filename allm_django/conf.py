@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core.signals import setting_changed
-from django.db import connection
+from django.db import connections, router
 from django.utils.module_loading import import_string
 
 from allm_django.core.limits import DEFAULT_MAX_TURNS, Limits
@@ -174,7 +175,8 @@ def dispatch_class() -> type[Any]:
 
 def database_threads() -> int:
     """How many threads may talk to the database for the runner: one on SQLite, where writers queue anyway."""
-    return 1 if connection.vendor == "sqlite" else conf().DATABASE_THREADS
+    using = router.db_for_write(apps.get_model("allm_django", "Session"))
+    return 1 if connections[using].vendor == "sqlite" else conf().DATABASE_THREADS
 
 
 def host_setting(name: str, default: Any = None) -> Any:

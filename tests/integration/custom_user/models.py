@@ -22,7 +22,7 @@ class PersonManager(BaseUserManager["Person"]):
 
 
 class Person(AbstractBaseUser, PermissionsMixin):
-    """Neither username nor names nor staff flag."""
+    """Neither username nor names nor a column for staff."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     email = models.EmailField(unique=True)
@@ -34,3 +34,8 @@ class Person(AbstractBaseUser, PermissionsMixin):
 
     class Meta:
         app_label = "custom_user"
+
+    @property
+    def is_staff(self) -> bool:
+        """Superusers may enter the admin."""
+        return bool(self.is_superuser)

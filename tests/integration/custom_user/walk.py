@@ -20,6 +20,7 @@ def main() -> None:
     call_command("migrate", verbosity=0)
     with without_runner():
         call = decide()
+        look(call)
         asyncio.run(watch(call))
     sys.stdout.write("walked\n")
 
@@ -54,6 +55,31 @@ def decide():  # type: ignore[no-untyped-def]
     resent = [Browser(ann).post("sessions/", {"text": "Hi"}, **{"Idempotency-Key": "k"}) for _ in "ab"]
     assert resent[0].json()["session"]["id"] == resent[1].json()["session"]["id"]
     return call
+
+
+def look(call) -> None:  # type: ignore[no-untyped-def]
+    """A superuser looks at every list of the admin, finds Ann's conversation by her address, and reads it."""
+    from django.contrib import admin
+    from django.urls import reverse
+
+    from tests.integration.cast import Browser
+
+    boss = person("boss@shop.example")
+    boss.is_superuser = True
+    boss.save()
+    browser = Browser(boss).client
+    for model in admin.site._registry:
+        if model._meta.app_label == "allm_django":
+            address = reverse(f"admin:allm_django_{model._meta.model_name}_changelist")
+            assert browser.get(address, {"q": "ann@"} if model.__name__ == "Session" else {}).status_code == 200, (
+                address
+            )
+    found = browser.get(reverse("admin:allm_django_session_changelist"), {"q": "ann@"}).content.decode()
+    assert str(call.session_id) in found
+    for name, key in (("session", call.session_id), ("toolcall", call.pk)):
+        page = browser.get(reverse(f"admin:allm_django_{name}_change", args=[key]))
+        assert "ann@shop.example" in page.content.decode() or name == "toolcall"
+        assert page.status_code == 200
 
 
 async def watch(call) -> None:  # type: ignore[no-untyped-def]

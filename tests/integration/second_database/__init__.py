@@ -1,0 +1,1 @@
+"""A host project that keeps people and conversations in a database of their own."""

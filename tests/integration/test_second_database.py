@@ -1,0 +1,17 @@
+"""Host projects may keep our tables in another database than ``default`` (M08)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_everything_works_with_people_and_conversations_in_a_second_database() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "ALLM_TEST_DATABASE"}
+    command = [sys.executable, "-W", "error", "-m", "tests.integration.second_database.walk"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "walked\n"), done.stderr

@@ -1,4 +1,4 @@
-"""One walk through loop, runner, API and admin in that project; in a process of its own, as settings can't be swapped."""
+"""One walk through loop, runner, API and admin in that project, in a process of its own."""
 
 from __future__ import annotations
 

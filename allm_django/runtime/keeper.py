@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -59,6 +59,7 @@ class Keeper:
         self._duties = duties
         self._stop = threading.Event()
         self._senders = Senders()
+        self._asked = False
         self._has_log = True  # until the database says that it has none
         self._thread = threading.Thread(target=self._work, name="allm-keeper", daemon=True)
 
@@ -73,18 +74,20 @@ class Keeper:
         self._senders.close(timeout)
 
     def _work(self) -> None:
+        sweeping = [
+            _Duty(self._sweep, lambda: conf().SWEEP_SECONDS),
+            _Duty(self._senders.look, lambda: conf().POLL_SECONDS),
+        ]
         duties = [
             _Duty(self._attend, lambda: conf().POLL_SECONDS),
             _Duty(self._renew, lambda: conf().RENEW_SECONDS),
-            _Duty(self._sweep, lambda: conf().SWEEP_SECONDS),
-            _Duty(self._notify, lambda: conf().POLL_SECONDS),
             _Duty(deliveries.forget_old, lambda: FORGET_SECONDS),
             _Duty(self._checkpoint, lambda: CHECKPOINT_SECONDS),
         ]
         while not self._stop.is_set():
             try:
                 look_after_connections()
-                for duty in duties:
+                for duty in (*duties, *self._sweeping(sweeping)):
                     duty.do_if_due()
             except DatabaseError:
                 logger.warning("The keeper could not reach the database; it tries again.", exc_info=True)
@@ -108,15 +111,21 @@ class Keeper:
                 self._duties.lost(session_id, at_work[session_id])
         workers.beat(self._worker, sessions=len(at_work), hung_threads=self._duties.hung_threads())
 
-    def _sweep(self) -> None:
-        if conf().SWEEPER:
-            expiry.fire_due()
-            for session_id in leases.sessions_to_run():
-                self._duties.wake(session_id)
+    def sweep_once(self) -> None:
+        """Sweep at the next turn, even where that is left to a periodic task (``SWEEPER``); from any thread."""
+        self._asked = True
 
-    def _notify(self) -> None:
-        if conf().SWEEPER:
-            self._senders.look()
+    def _sweeping(self, duties: Sequence[_Duty]) -> Sequence[_Duty]:
+        """Those of these duties that are this keeper's now."""
+        asked, self._asked = self._asked, False
+        for duty in duties:
+            duty.due = 0.0 if asked else duty.due
+        return duties if asked or conf().SWEEPER else ()
+
+    def _sweep(self) -> None:
+        expiry.fire_due()
+        for session_id in leases.sessions_to_run():
+            self._duties.wake(session_id)
 
     def _checkpoint(self) -> None:
         if self._has_log and self._duties.at_work():

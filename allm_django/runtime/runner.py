@@ -79,6 +79,12 @@ class Runner:
         if self.running:  # else the sweeper of another process finds the session
             self._soon(self._wake, session_id)
 
+    def sweep(self) -> None:
+        """Take up, soon, what nobody works on, and whose time has come; for a queue's periodic task."""
+        self.ensure_started()
+        if self.running:
+            self._keeper.sweep_once()
+
     def drive(self, session_id: UUID) -> Future[None]:
         """The same; what is returned is done when nobody drives the session in this process any more."""
         done: Future[None] = Future()

@@ -14,7 +14,6 @@ from allm_django import runtime
 from allm_django.errors import MissingExtraError
 from allm_django.logs import get_logger
 from allm_django.runtime.runner import runner
-from allm_django.store import leases
 
 logger = get_logger("allm_django.runtime")
 
@@ -45,10 +44,8 @@ def advance(session_id: str) -> Future[None]:
 
 
 def sweep() -> None:
-    """The periodic task's body: take up what nobody works on, lost wake-ups and what the dead left."""
-    runner.ensure_started()
-    for session_id in leases.sessions_to_run():
-        runner.wake(session_id)
+    """The periodic task's body: what nobody works on, deadlines, notices. Done by the worker's keeper."""
+    runner.sweep()
 
 
 def drain() -> None:

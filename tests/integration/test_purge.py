@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from allm_django import sessions
@@ -124,3 +125,37 @@ def test_who_asks_wrongly_is_told_how(db: None, options: Any, words: str) -> Non
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     with pytest.raises(CommandError, match=words):
         call_command("allm_purge", *arguments, stdout=StringIO())
+
+
+@pytest.mark.skipif(connection.vendor == "postgresql", reason="about other databases")
+def test_triggers_are_refused_where_there_are_none(db: None) -> None:
+    with pytest.raises(CommandError, match="SQLite"):
+        call_command("allm_protect", install=True)
+
+
+@pytest.mark.both_databases
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="about PostgreSQL")
+def test_postgresql_itself_refuses_changes_but_purges_and_deleted_accounts_go_through(desk: Desk) -> None:
+    session = decided(desk)
+    call_command("allm_protect", install=True, verbosity=0)
+    call_command("allm_protect", install=True, verbosity=0)
+    for statement in (
+        f"UPDATE {TABLE} SET reason = 'Fine.'",
+        f"UPDATE {TABLE} SET reason = 'Fine.', user_id = NULL",
+        f"DELETE FROM {TABLE}",
+        "UPDATE allm_django_event SET data = '{}'",
+        "DELETE FROM allm_django_event",
+    ):
+        with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+            sql(statement)
+    desk.drive()
+    boss = desk.user
+    assert purge(user=str(boss.pk)).startswith("1 sessions removed")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        sql("DELETE FROM allm_django_tombstone")
+    decided(desk, 2)
+    boss.delete()
+    assert verify()[1] == ""
+    assert not Session.objects.filter(pk=session.pk).exists()
+    call_command("allm_protect", remove=True, verbosity=0)
+    sql("UPDATE allm_django_event SET kind = 'Nothing'")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from allm_django.core.states import CallState
 from allm_django.core.types import JSONObject
 from allm_django.errors import AlreadyApprovedError, NotAllowedError
 from allm_django.models import Approval, ToolCall
@@ -19,8 +20,9 @@ def quorum_of(call: ToolCall) -> int:
 
 
 def approvals_of(call: ToolCall) -> list[Approval]:
-    """Who has approved the version that waits, or that was let run; the first first. Uses what was prefetched."""
-    version = call.approved_version or call.version
+    """Who has approved the version that waits, else the one that was let run; in order. Uses what was prefetched."""
+    waits = call.state in (CallState.PENDING, CallState.UNKNOWN)
+    version = call.version if waits else call.approved_version
     return [approval for approval in call.approvals.all() if approval.call_version == version]
 
 

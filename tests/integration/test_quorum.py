@@ -133,8 +133,13 @@ def test_a_right_withdrawn_after_the_last_approval_blocks_the_execution(desk: De
 
 def test_a_call_of_unknown_outcome_is_run_again_only_if_as_many_say_so(desk: Desk) -> None:
     seen, (bob, eve) = waiting(desk), people("bob", "eve")
-    ToolCall.objects.filter(pk=seen.pk).update(state="unknown", approved_version=seen.version, attempt=1)
+    sessions.approve(seen, by=bob, version=seen.version)
+    sessions.approve(seen, by=eve, version=seen.version)
+    ToolCall.objects.filter(pk=seen.pk).update(state="unknown", attempt=1)
+    seen.refresh_from_db()
+    assert (card(bob, seen.pk)["approvals"], "retry" in card(bob, seen.pk)["verbs"]) == ([], True)
     assert sessions.retry(seen, by=bob, version=seen.version).state == "unknown"
+    assert "retry" not in card(bob, seen.pk)["verbs"]
     assert sessions.retry(seen, by=eve, version=seen.version).state == "ready"
     desk.drive()
     assert len(desk.ran) == 1

@@ -163,12 +163,13 @@ def whole(number: float) -> str:
 
 def money(number: float) -> str:
     """US dollars; small sums with more digits."""
-    return "$" + str(number_format(number, 2 if number >= 1 or not number else 4, force_grouping=True))
+    digits = 2 if number >= 1 or not number else 4
+    return "$" + str(number_format(round(number, digits), digits, force_grouping=True))
 
 
 def percent(part: int, total: int) -> str:
     """A share in percent; a dash of nothing."""
-    return f"{number_format(100 * part / total, 1)} %" if total else "–"
+    return f"{number_format(round(100 * part / total, 1), 1)} %" if total else "–"
 
 
 def told(value: float | None, words: Any, at_least: bool) -> str:

@@ -63,7 +63,7 @@ class SessionAdmin(ReadOnlyAdmin):
         if session is not None and self.has_view_permission(request, session):
             extra["transcript"] = Transcript.of(session, request.user, before=_position(request.GET.get("before", "")))
             extra["page_url"] = session_url(session.pk)
-            extra["lists"] = _lists(session)
+            extra["lists"] = _lists(request.user, session)
         return super().change_view(request, object_id, form_url, extra)
 
     @admin.display(description=_("session"))
@@ -107,10 +107,11 @@ class SessionAdmin(ReadOnlyAdmin):
         return json_block(session.allowed_tools)
 
 
-def _lists(session: Session) -> list[tuple[str, str]]:
-    """Where its runs, calls and decisions are listed: address and words."""
+def _lists(viewer: access.Person, session: Session) -> list[tuple[str, str]]:
+    """Where those of its runs, calls and decisions are listed that ``viewer`` may see: address and words."""
     models = (("run", gettext("Runs")), ("toolcall", gettext("Calls")), ("decision", gettext("Decisions")))
-    return [(f"{reverse(f'admin:allm_django_{name}_changelist')}?q={session.pk}", words) for name, words in models]
+    seen = ((name, words) for name, words in models if access.may(viewer, f"view_{name}"))
+    return [(f"{reverse(f'admin:allm_django_{name}_changelist')}?q={session.pk}", words) for name, words in seen]
 
 
 def _yes_or_no(value: bool) -> str:

@@ -86,11 +86,12 @@ class Scale:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Start, middle and end; with shortened waits start, how long each wait was, and end."""
-        inner = [((self.at(start) + self.at(end)) / 2, f"⋯ {duration(end - start)} ⋯") for start, end in self._waits]
+        longest = sorted(sorted(self._waits, key=lambda wait: wait[0] - wait[1])[:2])
+        inner = [((self.at(start) + self.at(end)) / 2, f"⋯ {duration(end - start)} ⋯") for start, end in longest]
         if not inner:
             inner = [(self.total / 2, duration(self._real / 2))]
         end = [(self.total, duration(self._real))] if inner[-1][0] < 0.7 * self.total else []
-        return [(0.0, "0"), *inner[-2:], *end]
+        return [(0.0, "0"), *inner, *end]
 
 
 def long_waits(timeline: Timeline) -> list[tuple[float, float]]:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from allm_django.errors import InvalidInputError
 from allm_django.models.fields import at_field
 
+JSON_INPUT: dict[str, Any] = {"class": "vLargeTextField allm-json-input", "spellcheck": "false", "dir": "ltr"}
 MAX_DEPTH = 200  # far more than any schema may have, far less than what makes Python stumble
 
 
@@ -28,8 +29,7 @@ class JSONTextField(forms.JSONField):
     """JSON in a text area. A name that stands twice, NaN and syntax errors are refused, with line and column."""
 
     def __init__(self, *, rows: int = 4, **kwargs: Any) -> None:
-        attrs = {"rows": rows, "class": "vLargeTextField allm-json-input", "spellcheck": "false", "dir": "ltr"}
-        super().__init__(widget=forms.Textarea(attrs=attrs), **kwargs)
+        super().__init__(widget=forms.Textarea(attrs=JSON_INPUT | {"rows": rows}), **kwargs)
 
     def to_python(self, value: Any) -> Any:
         """The value; empty text is the field's empty value."""

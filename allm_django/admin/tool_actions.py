@@ -100,11 +100,13 @@ def _action(switch: Switch) -> Action:
 
 
 def _ask(model_admin: ToolAdmin, request: HttpRequest, queryset: QuerySet[Tool], switch: Switch) -> TemplateResponse:
+    tools = [(tool, *_fate(tool, switch)) for tool in queryset]
     context = {
         **model_admin.admin_site.each_context(request),
         "title": str(switch.label),
         "question": switch.question,
-        "tools": [(tool, *_fate(tool, switch)) for tool in queryset],
+        "tools": tools,
+        "writes": any(fate == "changes" for _tool, fate, _words in tools),
         "action": switch.name,
         "action_checkbox_name": ACTION_CHECKBOX_NAME,
         "opts": model_admin.opts,

@@ -25,10 +25,10 @@ from allm_django.models import Tool
 from allm_django.store.tool_file import MAX_BYTES, export_tools
 from allm_django.store.tool_import import Planned, import_tools, mark_of, plan_import
 
+NOTHING: tuple[Any, ...] = (None, "", [], {})
 KIND_WORDS = {
     "create": gettext_lazy("new"),
     "change": gettext_lazy("changes"),
-    "same": gettext_lazy("the same"),
     "refuse": gettext_lazy("refused"),
 }
 
@@ -122,12 +122,18 @@ def _import(admin: Any, request: HttpRequest, form: UploadForm) -> HttpResponse:
 def _preview(admin: Any, request: HttpRequest, form: UploadForm, plan: list[Planned]) -> HttpResponse:
     confirm = UploadForm(initial={"text": form.cleaned_data["text"], "seen": mark_of(plan)})
     writes = sum(each.kind in ("create", "change") for each in plan)
-    lines = [_line(each) for each in plan]
-    return render_page(admin, request, "import", _("Import tools"), form=confirm, lines=lines, writes=writes)
+    lines = [_line(each) for each in plan if each.kind != "same"]
+    same = ", ".join(shown(each.name) for each in plan if each.kind == "same")
+    title = _("Import tools")
+    return render_page(
+        admin, request, "import", title, form=confirm, previews=bool(plan), lines=lines, same=same, writes=writes
+    )
 
 
 def _line(each: Planned) -> Line:
-    fields = [(_label(name), *pair(before, after)) for name, (before, after) in each.fields.items()]
+    """What is empty in a new tool goes without saying."""
+    told = {name: values for name, values in each.fields.items() if any(value not in NOTHING for value in values)}
+    fields = [(_label(name), *pair(before, after)) for name, (before, after) in told.items()]
     return Line(shown(each.name), each.kind, KIND_WORDS[each.kind], shown(each.problem), fields)
 
 

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from allm_django import access
 from allm_django.admin.display import duration, plain
+from allm_django.admin.fields import JSON_INPUT
 from allm_django.admin.tool_page import render_page, tool_of
 from allm_django.core.encode import mask
 from allm_django.core.types import JSONObject
@@ -36,9 +37,7 @@ class TryForm(forms.Form):
         required=False,
         strip=False,
         label=gettext_lazy("Arguments as JSON"),
-        widget=forms.Textarea(
-            attrs={"rows": 8, "class": "vLargeTextField allm-json-input", "spellcheck": "false", "dir": "ltr"}
-        ),
+        widget=forms.Textarea(attrs=JSON_INPUT | {"rows": 8, "aria-label": gettext_lazy("Arguments as JSON")}),
     )
     key = forms.UUIDField(widget=forms.HiddenInput)
     confirmed = forms.BooleanField(

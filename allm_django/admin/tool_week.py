@@ -20,7 +20,7 @@ def week_cell(stats: ToolStats) -> SafeString | str:
     if stats.failures:
         words.append(_("%(n)d failed") % {"n": stats.failures})
     if stats.median is not None:
-        words.append(_("median %(time)s") % {"time": duration(stats.median)})
+        words.append(_("median %(time)s") % {"time": duration(stats.median).replace(" ", "\u00a0")})
     by_day = _("Calls a day, the last is today: %(numbers)s.") % {"numbers": ", ".join(map(str, stats.by_day))}
     if stats.failures:
         by_day += " " + _("Failed: %(numbers)s.") % {"numbers": ", ".join(map(str, stats.failed_by_day))}

@@ -191,8 +191,11 @@ function finish(container) {
 /** A value to begin with, of a schema's own kind: nothing typed yet. `all`: with the optional fields of objects. */
 export function blank(root, schema, all = false, depth = 0) {
   const source = branch(root, schema, undefined);
-  if (Array.isArray(source.enum) && source.enum.length) return structuredClone(source.enum[0]);
+  if (Array.isArray(source.enum) && source.enum.length) {
+    return structuredClone(source.enum.some((each) => same(each, source.default)) ? source.default : source.enum[0]);
+  }
   const type = typeOf(source, undefined);
+  if (source.default !== undefined && fits(type, source.default)) return structuredClone(source.default);
   if (type === "integer" || type === "number") return Math.max(0, source.minimum ?? 0);
   if (type !== "object" || depth > MAX_DEPTH) return structuredClone(EMPTY[type] ?? null);
   const known = source.properties ?? {};

@@ -317,7 +317,7 @@ def test_the_list_shows_calls_failures_and_median_time_of_the_last_week(chief: C
     old = make_call(session, tool, {}, state=CallState.SETTLED, outcome=Outcome.FAILED)
     ToolCall.objects.filter(pk=old.pk).update(created_at=now - timedelta(days=8))
     page = chief.get(LIST).content.decode()
-    assert "<span>4 calls, 2 failed, median 2.0 s</span>" in page
+    assert "<span>4 calls, 2 failed, median 2.0\u00a0s</span>" in page
     assert "Calls a day, the last is today: 0, 0, 0, 0, 0, 0, 4. Failed: 0, 0, 0, 0, 0, 0, 2." in page
 
 

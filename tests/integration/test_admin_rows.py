@@ -368,7 +368,7 @@ def test_the_pages_have_nothing_inline(approver: Client, call: ToolCall, client:
 def assert_nothing_inline(page: str, address: str) -> None:
     """No script, style or handler that a strict content security policy would refuse (security row 31)."""
     scripts = re.findall(r"<script\b([^>]*)>", page)
-    assert all("src=" in attributes for attributes in scripts), address
+    assert all("src=" in attributes or 'type="application/json"' in attributes for attributes in scripts), address
     assert not re.search(r"<style\b", page), address
     assert not re.search(r"<[^>]+\sstyle=", page), address
     assert not re.search(r"<[^>]+\son[a-z]+\s*=", page), address

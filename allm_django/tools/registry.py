@@ -5,7 +5,7 @@ database, an admin form or a model is never imported (security rows 1–5).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
@@ -96,11 +96,12 @@ class Registry:
 
     def get(self, key: str) -> ToolDefinition | None:
         """The tool registered under exactly this key."""
-        return self._tools.get(key) or self._resolved().get(key)
+        found = self._tools.get(key)
+        return self._resolved().get(key) if found is None and ":" in key else found
 
     def by_name(self, name: str) -> ToolDefinition | None:
-        """The tool of this name."""
-        return _named(name, self._tools) or _named(name, self._resolved())
+        """The function of this name: resolvers are not asked, it may be an event loop that wants to know."""
+        return next((definition for definition in self._tools.values() if definition.name == name), None)
 
     def all(self) -> list[ToolDefinition]:
         """All tools, by key."""
@@ -144,14 +145,10 @@ class Registry:
             return
         if known is not None:
             raise ToolDefinitionError(f"{definition.key} is registered already.", field="key")
-        if (same := _named(definition.name, self._tools)) is not None:
+        if (same := self.by_name(definition.name)) is not None:
             message = f"name: {definition.key} and {same.key} are both called {definition.name!r}; rename one."
             raise ToolDefinitionError(message, field="name")
         self._tools = {**self._tools, definition.key: definition}
-
-
-def _named(name: str, tools: Mapping[str, ToolDefinition]) -> ToolDefinition | None:
-    return next((definition for definition in tools.values() if definition.name == name), None)
 
 
 def _check_home(function: FunctionType, module: ModuleType) -> None:

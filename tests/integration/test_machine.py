@@ -59,7 +59,7 @@ ANSWERS = st.one_of(
 )
 SCRIPTS = st.lists(ANSWERS, max_size=3)
 PLACES = ("begin_step", "provider", "complete_message", "break_message", "start_call", "handler", "finish_call")
-POINTS = [f"{place}:{side}" for place in (*PLACES, "flush", "add_steps", "halt") for side in ("before", "after")]
+POINTS = [f"{place}:{side}" for place in (*PLACES, "flush", "flush", "add_steps", "halt") for side in ("before", "after")]
 DEATHS = [*POINTS, "commit:before"]
 VERBS = st.sampled_from(["approve", "edit", "answer", "reject", "retry", "reask"])
 ACTS = ("cancel", "decide", "configure", "send", "claim")
@@ -193,7 +193,7 @@ class Life(RuleBasedStateMachine):
     @rule(script=SCRIPTS)
     def work(self, script: list[Any]) -> None:
         """A worker drives the session to its next halt, or to where it dies."""
-        drive_here(self.world.loop, self.session, ScriptedModel([*script, *[say("Done.")] * 3], chunk_size=5))
+        drive_here(self.world.loop, self.session, ScriptedModel([*script, *[say("Done.")] * 3], chunk_size=3))
         self.session = fresh(self.session)
 
     @rule(script=SCRIPTS, point=st.sampled_from(POINTS), passes=st.integers(0, 1), act=st.sampled_from(ACTS))
@@ -266,12 +266,14 @@ class Life(RuleBasedStateMachine):
         self._check_history()
 
     def _hear(self, session: Session) -> None:
-        """Events have no gap, and a page that heard all sees what a page that just came sees."""
+        """Events have no gap; text that a page has once shown stays, whatever becomes of its message."""
+        shown = {key: message["text"] for key, message in self.fold.messages.items()}
         news = replay(session.pk, self.cursor)
         assert not news.resync
         self.fold.apply_all(map(json.loads, news.frames))
         self.cursor = news.cursor
         assert self.fold.number == session.event_count
+        assert all(self.fold.messages[key]["text"].startswith(words) for key, words in shown.items())
 
     def _check_status(self, session: Session, run: Run | None, calls: list[ToolCall]) -> None:
         """The stored status is the derived one, and what waits is counted."""

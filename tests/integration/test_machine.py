@@ -227,6 +227,7 @@ class Life(RuleBasedStateMachine):
         let_go(self.session)
         forget_history(self.session.pk)
         if again:
+            self.all_is_well()
             self.work([])
 
     def _at(self, point: str, passes: int, act: Callable[[], None]) -> None:

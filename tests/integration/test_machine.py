@@ -58,8 +58,9 @@ ANSWERS = st.one_of(
     st.lists(CALLS, min_size=1, max_size=2).map(lambda calls: [say("I will."), *calls]),
 )
 SCRIPTS = st.lists(ANSWERS, max_size=3)
-PLACES = ("begin_step", "provider", "complete_message", "break_message", "start_call", "handler", "finish_call")
-POINTS = [f"{place}:{side}" for place in (*PLACES, "flush", "flush", "add_steps", "halt") for side in ("before", "after")]
+PLACES = ["begin_step", "provider", "complete_message", "break_message", "start_call", "handler", "finish_call"]
+PLACES += ["flush", "flush", "add_steps", "halt"]
+POINTS = [f"{place}:{side}" for place in PLACES for side in ("before", "after")]
 DEATHS = [*POINTS, "commit:before"]
 VERBS = st.sampled_from(["approve", "edit", "answer", "reject", "retry", "reask"])
 ACTS = ("cancel", "decide", "configure", "send", "claim")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from allm_django.core.history import assistant, rejection, system, tool_result, user
     from allm_django.core.plans import Plan, Step
     from allm_django.core.results import AskUser, Halt
+    from allm_django.core.rules import RuleSpec
     from allm_django.core.streaks import Used
     from allm_django.core.types import EngineSpec, Limits, Message, ToolCall, ToolSpec, Usage
     from allm_django.errors import AllmError, ToolError
@@ -30,6 +31,7 @@ _HOMES = {
     "core.history": ("assistant", "rejection", "system", "tool_result", "user"),
     "core.plans": ("Plan", "Step"),
     "core.results": ("AskUser", "Halt"),
+    "core.rules": ("RuleSpec",),
     "core.streaks": ("Used",),
     "core.types": ("EngineSpec", "Limits", "Message", "ToolCall", "ToolSpec", "Usage"),
     "errors": ("AllmError", "ToolError"),
@@ -52,6 +54,7 @@ __all__ = [
     "Message",
     "Plan",
     "Resolver",
+    "RuleSpec",
     "Step",
     "StepResult",
     "ToolCall",

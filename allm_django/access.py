@@ -20,7 +20,7 @@ from allm_django.conf import access_class
 from allm_django.core.states import CallState, Outcome
 from allm_django.errors import InvalidInputError, NotAllowedError, NotFoundError
 from allm_django.logs import get_logger
-from allm_django.models import Engine, Session, Tool, ToolCall
+from allm_django.models import Engine, Grant, Session, Tool, ToolCall
 from allm_django.models.call import OPEN_CALLS
 from allm_django.store import clock
 
@@ -127,6 +127,16 @@ class Access:
         to_decide = Exists(self.rights_to_decide(user).filter(asked, pk=OuterRef("pk")))
         return ToolCall.objects.filter(of_session | to_decide)
 
+    def visible_grants(self, user: Person) -> QuerySet[Grant]:
+        """Grants that ``user`` may see, and revoke: those they gave, those for their own conversations; all with
+        ``configure_tool``.
+        """
+        if not is_active(user):
+            return Grant.objects.none()
+        if self.may(user, "configure_tool"):
+            return Grant.objects.all()
+        return Grant.objects.filter(Q(user=_known(user)) | Q(owner=_known(user)))
+
     def may_decide(self, user: Person, call: ToolCall) -> bool:
         """Whether ``user`` has the right to decide ``call``; whether it is still open is the store's matter."""
         return self.rights_to_decide(user).filter(pk=call.pk).exists()
@@ -228,6 +238,16 @@ def decidable_among(user: Person, calls: Iterable[ToolCall]) -> set[uuid.UUID]:
     """The ids of those of ``calls`` that ``user`` has the right to decide; one query for all."""
     ids = [call.pk for call in calls]
     return set(_access().rights_to_decide(user).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+
+
+def grant_for(user: Person, grant_id: object) -> Grant:
+    """The grant, if ``user`` may see and so revoke it. Raises NotFoundError, for missing and invisible alike."""
+    return _get(visible_grants(user), _by_id(grant_id))
+
+
+def visible_grants(user: Person) -> QuerySet[Grant]:
+    """See :meth:`Access.visible_grants`."""
+    return _access().visible_grants(user)
 
 
 def usable_engines(user: Person) -> QuerySet[Engine]:

@@ -29,20 +29,21 @@ from allm_django.errors import (
     NotFoundError,
     StateError,
 )
-from allm_django.models import Engine, Run, Session, ToolCall
+from allm_django.models import Engine, Grant, Run, Session, ToolCall
 from allm_django.store import decisions
 from allm_django.store import sessions as rows
 from allm_django.store.decisions import Wish
 from allm_django.store.exports import export_session
+from allm_django.store.grants import revoke_grant
 from allm_django.store.imports import import_session
 from allm_django.store.runs import requeue_run
 from allm_django.store.writing import alias
 
 __all__ = [
     "aanswer", "aapprove", "acancel", "adecide", "aexport", "aimport", "answer", "approve", "areask", "areject",
-    "arename", "areply", "aresume", "aretry", "astart", "astep", "asubmit_tool_result", "asubmit_tool_results",
-    "await_", "cancel", "decide", "export", "import_", "reask", "reject", "rename", "reply", "resume", "retry",
-    "start", "step", "submit_tool_result", "submit_tool_results", "wait",
+    "arename", "areply", "aresume", "aretry", "arevoke", "astart", "astep", "asubmit_tool_result",
+    "asubmit_tool_results", "await_", "cancel", "decide", "export", "import_", "reask", "reject", "rename", "reply",
+    "resume", "retry", "revoke", "start", "step", "submit_tool_result", "submit_tool_results", "wait",
 ]  # fmt: skip
 
 FIRST_WAIT, LONGEST_WAIT = 0.01, 0.25  # seconds between two looks; each is half as long again as the one before
@@ -116,6 +117,7 @@ def decide(
     arguments: JSONObject | None = None,
     reason: str = "",
     value: Any = None,
+    grant: JSONObject | None = None,
     key: str | None = None,
 ) -> ToolCall:
     """Decide a call: ``approve``, ``edit`` (needs ``arguments``), ``reject``, ``answer``, ``retry`` or ``reask``.
@@ -126,7 +128,7 @@ def decide(
     call stays pending until that many people have approved the same version; an edit is a new one, and who has
     approved already is told so by AlreadyApprovedError (H10). A call whose time has run out is expired (H11).
     """
-    wish = Wish(verb, version if version is not None else call.version, arguments, reason, to_json(value))
+    wish = Wish(verb, version if version is not None else call.version, arguments, reason, to_json(value), grant)
     check = None if by is None else (lambda fresh: _check_may(by, fresh))
     return decisions.decide(
         call.session_id, call.pk, wish, by=by, key=key, check=check, counts=access.may_decide, requeue=requeue_run
@@ -139,11 +141,17 @@ def approve(
     by: Any,
     version: int | None = None,
     arguments: JSONObject | None = None,
+    grant: JSONObject | None = None,
     key: str | None = None,
 ) -> ToolCall:
-    """Let a pending call run; with ``arguments``: with these instead (H05). See :func:`decide`."""
+    """Let a pending call run; with ``arguments``: with these instead (H05). See :func:`decide`.
+
+    ``grant`` allows further calls of the tool beforehand, if the tool lets it (H13): ``scope`` (``session`` or
+    ``user``: all sessions of this owner), ``match`` (``exact``, ``any``, or ``pattern`` with a JSON Schema in
+    ``pattern``), ``seconds`` (60 to 90 days), and optionally ``uses``. Only without ``arguments``.
+    """
     verb = "approve" if arguments is None else "edit"
-    return decide(call, verb, by=by, version=version, arguments=arguments, key=key)
+    return decide(call, verb, by=by, version=version, arguments=arguments, grant=grant, key=key)
 
 
 def reject(
@@ -168,6 +176,13 @@ def retry(call: ToolCall, *, by: Any, version: int | None = None, key: str | Non
 def reask(call: ToolCall, *, by: Any, version: int | None = None, key: str | None = None) -> ToolCall:
     """The tool has changed since the call was asked: ask again, by the tool as it is now (H04)."""
     return decide(call, "reask", by=by, version=version, key=key)
+
+
+def revoke(grant: Grant, *, by: Any = None) -> Grant:
+    """End what was allowed beforehand (H13). Raises StateError if it was revoked already."""
+    if by is not None:
+        access.grant_for(by, grant.pk)
+    return revoke_grant(grant.pk, by=by)
 
 
 def submit_tool_result(session: Session, call_id: str, value: Any, *, by: Any = None) -> Session:
@@ -262,6 +277,7 @@ areject = sync_to_async(reject)
 aanswer = sync_to_async(answer)
 aretry = sync_to_async(retry)
 areask = sync_to_async(reask)
+arevoke = sync_to_async(revoke)
 aexport = sync_to_async(export)
 aimport = sync_to_async(import_)
 asubmit_tool_result = sync_to_async(submit_tool_result)

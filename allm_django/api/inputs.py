@@ -12,6 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from allm_django.conf import conf
+from allm_django.core.grants import MATCHES, MAX_SECONDS, MAX_USES, MIN_SECONDS, SCOPES
 from allm_django.core.schema import parse_arguments
 from allm_django.errors import InvalidInputError
 from allm_django.models import Session
@@ -19,7 +20,7 @@ from allm_django.models import Session
 MAX_WHOLE, MAX_KEY, MAX_REASON = 2**31 - 1, 200, 2_000
 # What each verb takes besides verb and version.
 VERB_FIELDS: dict[str, frozenset[str]] = {
-    "approve": frozenset(),
+    "approve": frozenset({"grant"}),
     "edit": frozenset({"arguments", "reason"}),
     "answer": frozenset({"value", "reason"}),
     "reject": frozenset({"reason"}),
@@ -124,6 +125,16 @@ class NothingInput(Strict):
     """A verb without fields."""
 
 
+class GrantInput(Strict):
+    """What is allowed beforehand together with an approval; ``pattern`` with match ``pattern`` only."""
+
+    scope = serializers.ChoiceField(choices=list(SCOPES))
+    match = serializers.ChoiceField(choices=list(MATCHES))
+    pattern = JSONArguments(required=False)
+    seconds = Whole(min_value=MIN_SECONDS, max_value=MAX_SECONDS)
+    uses = Whole(required=False, allow_null=True, min_value=1, max_value=MAX_USES)
+
+
 class DecideInput(Strict):
     """A decision on the version of a call that the person saw. Nothing else of it is the client's to say (H04)."""
 
@@ -132,6 +143,7 @@ class DecideInput(Strict):
     arguments = JSONArguments(required=False)
     reason = Text(required=False, allow_blank=True, max_length=MAX_REASON)
     value = JSONValue(required=False, allow_null=True)
+    grant = GrantInput(required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Hold each verb to its own fields."""

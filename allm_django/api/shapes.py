@@ -188,6 +188,7 @@ class CardShape(s.Serializer[Any]):
     version = s.IntegerField()
     manual = s.BooleanField()
     why = s.CharField()
+    rule = s.CharField()
     question = QuestionShape(allow_null=True)
     result = ResultShape(allow_null=True)
     error = FailureShape(allow_null=True)
@@ -221,6 +222,29 @@ class CardShape(s.Serializer[Any]):
     changes = ChangeShape(many=True)
     known = KnownShape(allow_null=True)
     hidden_characters = s.BooleanField()
+    may_grant = s.BooleanField()
+
+
+class GrantShape(s.Serializer[Any]):
+    """What someone has allowed beforehand; ``arguments`` masked, with match ``exact`` only."""
+
+    id = s.UUIDField()
+    by = s.CharField()
+    name = s.CharField()
+    title = s.CharField()
+    scope = s.CharField()
+    match = s.CharField()
+    arguments = s.JSONField(allow_null=True)
+    pattern = s.JSONField(allow_null=True)
+    rule = s.CharField()
+    session = s.UUIDField()
+    owner = PersonShape()
+    uses_left = s.IntegerField(allow_null=True)
+    used = s.IntegerField()
+    created_at = s.DateTimeField()
+    expires_at = s.DateTimeField()
+    state = s.CharField()
+    revoked_by = s.CharField()
 
 
 class EventShape(s.Serializer[Any]):
@@ -341,6 +365,18 @@ class CallsAnswer(s.Serializer[Any]):
 
     results = CardShape(many=True)
     count = s.IntegerField()
+
+
+class GrantsAnswer(s.Serializer[Any]):
+    """Grants, the latest first."""
+
+    results = GrantShape(many=True)
+
+
+class GrantAnswer(s.Serializer[Any]):
+    """One grant."""
+
+    grant = GrantShape()
 
 
 class DecideAnswer(s.Serializer[Any]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from allm_django.api import transfer, views
+from allm_django.api import grants, transfer, views
 from allm_django.api.base import NothingHere
 
 urlpatterns = [
@@ -23,6 +23,9 @@ urlpatterns = [
     path("calls/<str:call_id>/", views.CallDetail.as_view(), name="call-detail"),
     path("calls/<str:call_id>/decide/", views.Decide.as_view(), name="call-decide"),
     path("calls/<str:call_id>/result/", transfer.CallResult.as_view(), name="call-result"),
+    path("grants/", grants.GrantList.as_view(), name="grant-list"),
+    path("grants/<str:grant_id>/", grants.GrantDetail.as_view(), name="grant-detail"),
+    path("grants/<str:grant_id>/revoke/", grants.GrantRevoke.as_view(), name="grant-revoke"),
     path("engines/", views.EngineList.as_view(), name="engine-list"),
     path("schema/", views.Schema.as_view(), name="schema"),
     path("<path:rest>", NothingHere.as_view()),

@@ -35,7 +35,7 @@ FORMAT, VERSION = "allm_django.session", 1
 # From an older version to the next one: what it was -> what it would be there. Applied one after another.
 UPGRADES: dict[int, Callable[[JSONObject], JSONObject]] = {}
 
-VERBS = ("", "approve", "edit", "answer", "reject", "retry", "reask")
+VERBS = ("", "approve", "edit", "answer", "reject", "retry", "reask", "grant")
 
 
 def read_export(data: Any) -> JSONObject:

@@ -31,9 +31,9 @@ class TooMuchWorkError(Exception):
     """A validation has used up its allowance."""
 
 
-def allowance(size: int) -> None:
-    """Give this thread's next validation, of arguments of ``size`` bytes, its allowance."""
-    _work.left = ALLOWANCE
+def allowance(size: int, share: int = 1) -> None:
+    """Give this thread's next validation, of arguments of ``size`` bytes, its allowance, or a ``share`` of it."""
+    _work.left = ALLOWANCE // share
     _work.size = size
     _work.failed = None
 

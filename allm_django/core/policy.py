@@ -1,4 +1,4 @@
-"""The verdict on one call before anything runs: ready, pending, or settled at once (T07, T20–T22, L03, L04, L11).
+"""The verdict on one call before anything runs: ready, pending, or settled at once (T07, T20–T22, L03, L04, L11, H12).
 
 What the model may do is decided here from values alone; its text can change arguments, never the verdict.
 """
@@ -12,6 +12,7 @@ from allm_django.core import compact
 from allm_django.core.decide import TERMINAL_EFFECT
 from allm_django.core.encode import model_copy, to_text
 from allm_django.core.plans import NewStep
+from allm_django.core.rules import RuleSpec, Said, ask_rules, deciding, shadows
 from allm_django.core.schema import compile_schema, parse_arguments
 from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import JSON, JSONObject, Mode, ToolResult, ToolSpec
@@ -21,7 +22,10 @@ NOT_RUNNABLE = frozenset({"unknown_tool", "invalid_arguments"})  # codes of call
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where a new call starts and why. ``result`` is set when it is settled at once."""
+    """Where a new call starts and why. ``result`` is set when it is settled at once.
+
+    ``rule``: the name of the rule that decided it, if one did; ``shadow``: what rules on trial would have done.
+    """
 
     state: CallState
     why: str
@@ -29,15 +33,20 @@ class Verdict:
     outcome: Outcome | None = None
     result: ToolResult | None = None
     effect: str = ""
+    rule: str = ""
+    shadow: tuple[JSONObject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a turn was offered: the tools by name, the loop's mode, the terminal tool's name (or None)."""
+    """What a turn was offered: the tools by name, the loop's mode, the terminal tool's name (or None), and the rules
+    in their order.
+    """
 
     tools: Mapping[str, ToolSpec]
     mode: Mode = "auto"
     terminal_tool: str | None = None
+    rules: tuple[RuleSpec, ...] = ()
 
 
 def judge(call_id: str, name: str, raw: str, offer: Offer) -> Verdict:
@@ -52,17 +61,45 @@ def judge(call_id: str, name: str, raw: str, offer: Offer) -> Verdict:
         return _invalid(call_id, problem, arguments, spec)
     if spec is compact.HELP:
         return _help(call_id, arguments, offer)
-    if name == offer.terminal_tool:
+    said = ask_rules(offer.rules, name, arguments)
+    verdict = _by_rules(call_id, spec, arguments, offer, deciding(said))
+    return replace(verdict, shadow=shadows(said)) if said else verdict
+
+
+def _by_rules(call_id: str, spec: ToolSpec, arguments: JSONObject, offer: Offer, rule: Said | None) -> Verdict:
+    """Deny, then ask, then allow; an allow rule frees only where code left the manual flag to the admin (H12)."""
+    effect, name = (rule.effect, rule.rule.name) if rule else (None, "")
+    if rule and effect == "deny":
+        return replace(_refused(call_id, Outcome.DENIED, "denied", _denied_text(rule), arguments), rule=name)
+    if spec.name == offer.terminal_tool:
         result = ToolResult(call_id, value=arguments, content=to_text(arguments))
         return Verdict(CallState.SETTLED, "terminal tool", arguments, Outcome.SUCCEEDED, result, TERMINAL_EFFECT)
+    if rule and effect == "ask":
+        return Verdict(CallState.PENDING, rule.why, arguments, rule=name)
     if offer.mode == "manual":
         return Verdict(CallState.PENDING, "every call in this conversation asks first", arguments)
+    if rule and spec.manual and not spec.manual_fixed:
+        return Verdict(CallState.READY, f"allowed by {rule.why}", arguments, rule=name)
     if spec.manual:
         return Verdict(CallState.PENDING, "this tool always asks first", arguments)
     return Verdict(CallState.READY, "this tool needs no decision", arguments)
 
 
-def judge_step(call_id: str, step: NewStep, spec: ToolSpec | None, mode: Mode, *, recipe: bool = False) -> Verdict:
+def denied(rules: Sequence[RuleSpec], name: str, arguments: JSONObject) -> str:
+    """Why a rule forbids a call of the tool ``name`` with these ``arguments``, whoever wants it, or ``""``."""
+    rule = deciding(ask_rules(rules, name, arguments))
+    return _denied_text(rule) if rule and rule.effect == "deny" else ""
+
+
+def judge_step(
+    call_id: str,
+    step: NewStep,
+    spec: ToolSpec | None,
+    mode: Mode,
+    *,
+    recipe: bool = False,
+    rules: tuple[RuleSpec, ...] = (),
+) -> Verdict:
     """The verdict on a recipe's step: judged as any call, but for tools that are not on offer (R07).
 
     ``spec``: its tool, if there is one that may be used; ``recipe``: that tool is a recipe, which no step can be.
@@ -74,7 +111,7 @@ def judge_step(call_id: str, step: NewStep, spec: ToolSpec | None, mode: Mode, *
         return _refused(call_id, Outcome.UNAVAILABLE, "unknown_tool", words, step.arguments)
     if step.problem:
         return _refused(call_id, Outcome.INVALID, "invalid_arguments", step.problem, None)
-    verdict = judge(call_id, step.name, to_text(step.arguments), Offer({step.name: spec}, mode))
+    verdict = judge(call_id, step.name, to_text(step.arguments), Offer({step.name: spec}, mode, rules=rules))
     return replace(verdict, why=f"step “{step.label}”: {verdict.why}")
 
 
@@ -101,6 +138,11 @@ def error_result(call_id: str, code: str, message: str, *, detail: str = "", val
 
 def _refused(call_id: str, outcome: Outcome, code: str, message: str, arguments: JSONObject | None) -> Verdict:
     return Verdict(CallState.SETTLED, message, arguments, outcome, error_result(call_id, code, message))
+
+
+def _denied_text(rule: Said) -> str:
+    words = f"The {rule.rule.label} forbids this call; it was not run."
+    return f"{words} {rule.rule.reason}" if rule.rule.reason else words
 
 
 def _invalid(call_id: str, problem: str, arguments: JSONObject | None, spec: ToolSpec) -> Verdict:

@@ -119,7 +119,8 @@ class ToolSpec:
     """A tool as the loop knows it (T01). ``handler`` is any callable (stateless) or a registered key.
 
     Raises ToolDefinitionError, naming the field, for anything not allowed (T02, T03). The schema is linted
-    where it is compiled (``core.schema``). ``timeout`` is in seconds.
+    where it is compiled (``core.schema``). ``timeout`` is in seconds. ``manual_fixed``: no allow rule frees a call of
+    it while it is manual (H12).
     """
 
     name: str
@@ -134,6 +135,7 @@ class ToolSpec:
     idempotent: bool = False
     sensitive: tuple[str, ...] = ()
     title: str = ""
+    manual_fixed: bool = True
 
     def __post_init__(self) -> None:
         check_tool_name(self.name)
@@ -145,7 +147,7 @@ class ToolSpec:
             if not isinstance(getattr(self, name), dict):
                 kind = type(getattr(self, name)).__name__
                 raise ToolDefinitionError(f"{name}: {kind} given; a JSON object is needed.", field=name)
-        for name in ("manual", "compact", "idempotent"):
+        for name in ("manual", "compact", "idempotent", "manual_fixed"):
             check_flag(getattr(self, name), name)
         check_timeout(self.timeout)
         if self.handler is not None and not isinstance(self.handler, str) and not callable(self.handler):
@@ -161,7 +163,8 @@ class EngineSpec:
     names of registered tools and resolvers (or is one). ``on_tool_error`` is ``"continue"``, ``"halt"`` or a function
     ``(call, result) -> replacement | Halt`` (T19). ``max_turns`` None = the default (L06). ``limits`` as a mapping
     goes over the settings' defaults, as a Limits it stands for itself (L10).
-    ``response_schema``: once the model has answered, it is asked for its answer in this form, too (L13).
+    ``response_schema``: once the model has answered, it is asked for its answer in this form, too (L13). ``rules``:
+    RuleSpecs, which deny, ask for or allow calls by their arguments (H12).
     """
 
     model: Any
@@ -181,6 +184,7 @@ class EngineSpec:
     response_schema: JSONObject | None = None
     max_parallel: int = 8
     name: str = ""
+    rules: Any = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,14 @@ class Validator:
         except (TooMuchWorkError, RecursionError, ArithmeticError):
             return [ArgumentProblem("", "The arguments are too large or too deep to be checked; send less at a time.")]
 
+    def holds(self, arguments: JSONObject, *, share: int = 1) -> bool | None:
+        """Whether ``arguments`` fit; None when that can't be told within one ``share`` of a validation's allowance."""
+        try:
+            allowance(len(json.dumps(arguments, allow_nan=False)), share)
+            return next(iter(self._compiled.iter_errors(arguments)), None) is None
+        except (TypeError, ValueError, TooMuchWorkError, RecursionError, ArithmeticError):
+            return None
+
     def is_valid(self, arguments: JSONObject) -> bool:
         """Whether ``arguments`` fit."""
         return not self.errors(arguments)

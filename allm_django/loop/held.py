@@ -107,7 +107,8 @@ class HeldCalls:
         recipe.shape = delegation.shape
         for step in delegation.steps:
             id_, spec = step_id(call_id, step.position), step_spec(step, self._setup.tools)
-            verdict = judge_step(id_, step, spec, self._setup.offer.mode, recipe=is_recipe(spec))
+            offer = self._setup.offer
+            verdict = judge_step(id_, step, spec, offer.mode, recipe=is_recipe(spec), rules=offer.rules)
             call = ToolCall(id_, step.name, verdict.arguments, parent=call_id, label=step.label)
             self.take(call, verdict, spec, step.position)
         return len(delegation.steps)

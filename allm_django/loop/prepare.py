@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 from allm_django.core.history import check_history, messages_from_json
 from allm_django.core.output import check_response_schema, output_of
 from allm_django.core.policy import Offer
+from allm_django.core.rules import read_rules
 from allm_django.core.schema import lint
 from allm_django.core.streaks import Used
 from allm_django.core.types import EngineSpec, JSONObject, Limits, Message, Mode, ToolSpec
@@ -107,7 +108,8 @@ def _offer(engine: EngineSpec, options: Options, tools: dict[str, ToolSpec]) -> 
     mode = options.get("mode", engine.mode)
     if mode not in ("auto", "manual"):
         raise InvalidInputError(f"mode: {mode!r} is not one of auto, manual.", field="mode")
-    return Offer(_allowed(tools, options.get("allowed_tools")), mode, engine.terminal_tool)
+    rules = read_rules(engine.rules, tools)
+    return Offer(_allowed(tools, options.get("allowed_tools")), mode, engine.terminal_tool, rules)
 
 
 def _tools(engine: EngineSpec, options: Options) -> dict[str, ToolSpec]:

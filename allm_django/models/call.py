@@ -26,6 +26,7 @@ class ToolCall(models.Model):
 
     ``asked_arguments`` is what the model wanted, ``arguments`` what will run; ``raw_arguments`` the model's own
     text. A recipe's steps have it as ``parent``, and a ``label``; ``plan_shape`` is its plan's hash (R07).
+    ``rule`` is the name of the rule that decided its verdict, ``shadow`` what rules on trial would have done (H12).
     ``version`` grows whenever what a person would see changes; ``approved_version`` is the one that people let run,
     None if code did. ``wake_at`` is the next of ``expires_at`` and ``escalates_at`` still to be acted on (H11).
     ``content`` is the model's copy of the result, ``result`` the whole value.
@@ -51,6 +52,8 @@ class ToolCall(models.Model):
     asked_arguments = models.JSONField(_("arguments asked"), null=True)
     arguments = models.JSONField(_("arguments"), null=True)
     why = models.TextField(_("why"), blank=True)
+    rule = models.CharField(_("rule"), max_length=120, blank=True)
+    shadow = models.JSONField(_("what rules on trial would have done"), null=True, blank=True)
     version = models.PositiveIntegerField(_("version"), default=1)
     state = models.CharField(_("state"), max_length=10, choices=CALL_STATES)
     outcome = models.CharField(_("outcome"), max_length=12, blank=True, choices=OUTCOMES)

@@ -22,6 +22,7 @@ QUORUM = _(
     "How many different people have to approve the same arguments before the call runs. Who edits them begins "
     "anew; one rejection closes the call."
 )
+GRANTS = _("Whoever approves a call may also allow further calls beforehand, for a time. Never with a quorum above 1.")
 EXPIRY = _(
     "How long a call waits for a decision, such as 15:00 (minutes), 8:00:00 (hours) or 2 00:00:00 (days); then it ends "
     "undecided and does not run. Empty: for ever. It holds for a question that the tool asks, too."
@@ -48,6 +49,7 @@ VERSIONED = (
     "quorum",
     "expiry",
     "escalate_after",
+    "grants",
     "compact",
     "summary",
     "metadata",
@@ -94,6 +96,7 @@ class Tool(models.Model):
     quorum = models.PositiveSmallIntegerField(
         _("quorum"), default=1, validators=[MinValueValidator(1)], help_text=QUORUM
     )
+    grants = models.BooleanField(_("grants"), default=False, help_text=GRANTS)
     expiry = models.DurationField(_("expiry"), null=True, blank=True, help_text=EXPIRY)
     escalate_after = models.DurationField(_("escalate after"), null=True, blank=True, help_text=ESCALATE_AFTER)
     escalation_groups = models.ManyToManyField(

@@ -42,6 +42,14 @@ DECISION_VERBS = (
     ("reject", pgettext_lazy("verb", "reject")),
     ("retry", pgettext_lazy("verb", "try again")),
     ("reask", pgettext_lazy("verb", "ask again")),
+    ("grant", pgettext_lazy("verb", "allowed beforehand")),
+)
+RULE_EFFECTS = (("deny", _("deny")), ("ask", _("ask a person")), ("allow", _("allow")))
+GRANT_SCOPES = (("session", _("this conversation")), ("user", _("all conversations of this person")))
+GRANT_MATCHES = (
+    ("exact", _("exactly these arguments")),
+    ("any", _("any arguments")),
+    ("pattern", _("arguments that fit a schema")),
 )
 RUN_STATES = (
     (RunState.QUEUED.value, _("queued")),

@@ -17,6 +17,7 @@ from allm_django.present.changes import change_shapes, changed_words
 from allm_django.present.deciders import terms, verbs_for, waiting_for
 from allm_django.present.people import person
 from allm_django.present.unknown import known_of, workers_of
+from allm_django.store.grants import not_grantable
 from allm_django.store.shapes import call_shape
 
 
@@ -63,6 +64,7 @@ def _card(user: Person, call: ToolCall, rights: set[uuid.UUID]) -> JSONObject:
         "changed": changed_words(call) if call.state == CallState.PENDING else "",
         "changes": change_shapes(call) if call.state == CallState.PENDING and may_decide else [],
         "hidden_characters": _hides([call.name, call.arguments, call.raw_arguments]),
+        "may_grant": may_decide and call.state == CallState.PENDING and not not_grantable(call),
     }
 
 

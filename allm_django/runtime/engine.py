@@ -48,7 +48,10 @@ async def make_driver(
         api_key_env=settings["api_key_env"] or None,
         registry=provider_factories(),
     )
-    journal = DatabaseJournal(lease, run, live, asks_halt_when=options.halt_when is not None, refuse=refuse_execution)
+    asks = options.halt_when is not None
+    journal = DatabaseJournal(
+        lease, run, live, asks_halt_when=asks, refuse=refuse_execution, may_decide=access.may_decide
+    )
     return Driver(journal, chosen, options)
 
 

@@ -16,6 +16,7 @@ from allm_django.store.writing import Writing, alias
 CHANGING = (
     "arguments",
     "tool_version",
+    "why",
     "state",
     "outcome",
     "effect",

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from allm_django.core.encode import to_json
+from allm_django.core.grants import GrantTerms, read_terms
 from allm_django.core.kinds import EventKind
 from allm_django.core.policy import check_arguments
 from allm_django.core.schema import parse_arguments
@@ -28,7 +29,9 @@ from allm_django.store.calls import apply
 from allm_django.store.deadlines import set_deadlines
 from allm_django.store.drift import allowed_verbs, drift, gone
 from allm_django.store.expiry import TIMED, expire_due
+from allm_django.store.grants import give_grant
 from allm_django.store.record import name_of, record, shown_of
+from allm_django.store.rules import forbidden
 from allm_django.store.tools import current_version
 from allm_django.store.writing import Writing, alias, writing
 
@@ -46,6 +49,7 @@ class Wish:
     arguments: JSONObject | None = None
     reason: str = ""
     value: JSON = None
+    grant: JSONObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,12 @@ def decide(
     AlreadyApprovedError, InvalidInputError, ConflictError when the tool changed since the call was asked. Nothing is
     written then, but that the call has expired.
     """
-    print_ = keys.fingerprint("decide", call_id, wish.verb, wish.version, wish.arguments, wish.reason, wish.value)
+    print_ = keys.fingerprint(
+        "decide", call_id, wish.verb, wish.version, wish.arguments, wish.reason, wish.value, wish.grant
+    )
     if keys.seen(by, key, print_):
         return _row(call_id)
+    terms = _terms(wish)
     try:
         with writing(session_id) as tx:
             call = _row(call_id)
@@ -90,8 +97,10 @@ def decide(
                 _refuse_stale(call, wish)
                 _refuse_verb(call, wish)
                 shown = shown_of(call)
-                move = _counted(tx, call, wish, MOVES[wish.verb](call, wish), by, counts)
-                moved = _carry_out(tx, call, wish, move, by, shown)
+                move = MOVES[wish.verb](call, wish)
+                if terms is not None:
+                    give_grant(tx, call, terms, by)
+                moved = _carry_out(tx, call, wish, _counted(tx, call, wish, move, by, counts), by, shown)
             if moved:
                 requeue(tx)
     except keys.DuplicateRequestError:
@@ -131,7 +140,7 @@ def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any, sho
         outcome=outcome,
         arguments=move.arguments,
         reason=wish.reason,
-        value=to_json(wish.value),
+        value=to_json(wish.value if wish.grant is None else {"grant": wish.grant}),
         shown=shown,
         decides=not stays,
     )
@@ -148,19 +157,29 @@ def _carry_out(tx: Writing, call: ToolCall, wish: Wish, move: Move, by: Any, sho
     return not stays
 
 
+def _terms(wish: Wish) -> GrantTerms | None:
+    """What is to be allowed beforehand; only with a plain approval, so that the person has seen what they allow."""
+    if wish.grant is None:
+        return None
+    if wish.verb != "approve":
+        raise InvalidInputError(f"grant: goes with approve only, not with {str(wish.verb)[:40]!r}.", field="grant")
+    return read_terms(wish.grant)
+
+
 def _approve(call: ToolCall, wish: Wish) -> Move:
     _refuse_unrunnable(call)
     return Move(Settlement(CallState.READY), EventKind.CALL_APPROVED)
 
 
 def _edit(call: ToolCall, wish: Wish) -> Move:
-    """Replace the arguments, then approve; validated against the schema that was shown (H05)."""
+    """Replace the arguments, then approve; validated against the schema that was shown, and by the rules (H05, H12)."""
     _refuse_unrunnable(call)
     arguments, problem = parse_arguments(wish.arguments)
     if arguments is None or wish.arguments is None:
         raise InvalidInputError(f"arguments: {problem or 'the new arguments are missing.'}", field="arguments")
     assert call.tool_version is not None
-    if problem := check_arguments(call.tool_version.data["schema"], arguments):
+    problem = check_arguments(call.tool_version.data["schema"], arguments) or forbidden(call.name, arguments)
+    if problem:
         raise InvalidInputError(f"arguments: {problem}", field="arguments")
     return Move(Settlement(CallState.READY), EventKind.CALL_EDITED, arguments)
 

@@ -18,6 +18,7 @@ from allm_django.models import Message, Session
 from allm_django.models import ToolCall as CallRow
 from allm_django.providers.base import Delta, Finished, TextDelta
 from allm_django.store import executing, formatting, recipes, turns
+from allm_django.store.approvals import Counts
 from allm_django.store.history import load_history
 from allm_django.store.known import Known
 from allm_django.store.offers import StoredOffer
@@ -46,13 +47,20 @@ class Live(Protocol):
 
 class DatabaseJournal:
     """A stored run. ``run`` executes a transaction off the event loop; ``refuse`` says why an approved call may not
-    run any more, or ``""``.
+    run any more, or ``""``; ``may_decide`` whether a person may decide a call now, for what they allowed beforehand.
     """
 
     stored = True
 
     def __init__(
-        self, lease: Lease, run: RunInDatabase, live: Live, *, asks_halt_when: bool, refuse: Callable[[CallRow], str]
+        self,
+        lease: Lease,
+        run: RunInDatabase,
+        live: Live,
+        *,
+        asks_halt_when: bool,
+        refuse: Callable[[CallRow], str],
+        may_decide: Counts,
     ) -> None:
         self.lease = lease
         self.woken = asyncio.Event()
@@ -60,6 +68,7 @@ class DatabaseJournal:
         self._run = run
         self._live = live
         self._refuse = refuse
+        self._may_decide = may_decide
         self._known = Known(asks_halt_when)
         self._snapshot: Snapshot | None = None
         self._message: Message | None = None
@@ -105,7 +114,8 @@ class DatabaseJournal:
         """Record the whole answer and its calls."""
         assert self._message is not None
         answer = turns.Answer(self._message, finished, chunks=self._live.forget(self._message))
-        self._take(await self._run(turns.complete_message, self.lease, self._known, answer, self._offer))
+        told = (self.lease, self._known, answer, self._offer, self._may_decide)
+        self._take(await self._run(turns.complete_message, *told))
 
     async def break_message(self, text: str, thinking: str, error: AllmError | None, *, failed: bool) -> None:
         """Record an answer that broke off."""
@@ -148,7 +158,8 @@ class DatabaseJournal:
 
     async def add_steps(self, call_id: str, delegation: Delegation) -> None:
         """Record a recipe's next calls, each with its verdict."""
-        self._take(await self._run(recipes.add_steps, self.lease, self._known, call_id, delegation))
+        told = (self.lease, self._known, call_id, delegation, self._may_decide)
+        self._take(await self._run(recipes.add_steps, *told))
 
     async def finish_call(self, call_id: str, settlement: Settlement) -> None:
         """Record how a started call ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 from allm_django.core.encode import to_text
 from allm_django.core.ids import usable_ids
@@ -15,11 +16,14 @@ from allm_django.signals import call_settled
 from allm_django.store.deadlines import set_deadlines
 from allm_django.store.drift import drift, gone
 from allm_django.store.offers import StoredOffer
+from allm_django.store.rules import rules_now
 from allm_django.store.writing import Writing, alias
 
 
 def new_calls(tx: Writing, message: Message, offer: StoredOffer, raw_calls: tuple[RawCall, ...]) -> list[ToolCall]:
-    """The calls of an answer, in order, each with its id and its verdict; not saved yet."""
+    """The calls of an answer, in order, each with its id and its verdict by the rules of this moment; not saved yet."""
+    judged_by = replace(offer.offer, rules=rules_now()) if raw_calls else offer.offer
+    offer = replace(offer, offer=judged_by)
     return [_new_call(tx, message, offer, place, given) for place, given in enumerate(_with_ids(tx, raw_calls))]
 
 
@@ -46,6 +50,8 @@ def _new_call(tx: Writing, message: Message, offer: StoredOffer, place: int, giv
         asked_arguments=verdict.arguments,
         arguments=verdict.arguments,
         why=verdict.why,
+        rule=verdict.rule,
+        shadow=list(verdict.shadow) or None,
         state=verdict.state,
         outcome=verdict.outcome or "",
         effect=verdict.effect,

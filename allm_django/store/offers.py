@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import F
 
@@ -47,7 +47,7 @@ def offer_for(session: Session, settings: JSONObject, seen: dict[int | None, Too
         if version is None or version.data != tool.versioned():
             version = current_version(tool)
         version.tool = tool
-        spec = _spec(version)
+        spec = spec_of(version)
         if spec is not None:
             versions[tool.name], specs[tool.name] = version, spec
     mode: Mode = "manual" if settings.get("mode") == "manual" else "auto"
@@ -61,7 +61,7 @@ def usable_version(name: str) -> ToolVersion | None:
         return None
     version = current_version(tool)
     version.tool = tool
-    return version if _spec(version) else None
+    return version if spec_of(version) else None
 
 
 def handler_of(version: ToolVersion) -> BoundHandler | None:
@@ -87,9 +87,13 @@ def _current(tools: list[Tool]) -> Iterable[ToolVersion]:
     return ToolVersion.objects.using(alias()).filter(tool__in=[tool.pk for tool in tools], version=F("tool__version"))
 
 
-def _spec(version: ToolVersion) -> ToolSpec | None:
-    """The version as a value, or None for one that was written past the checks, by SQL or a fixture."""
+def spec_of(version: ToolVersion) -> ToolSpec | None:
+    """The version as a value, or None for one that was written past the checks, by SQL or a fixture.
+
+    Its manual flag is code's own word where code says so, and where there is no code that could run (H12).
+    """
+    definition = registry.get(version.data["handler"]) if version.data["handler"] else None
     try:
-        return version.spec
+        return replace(version.spec, manual_fixed=definition is None or definition.manual_fixed)
     except AllmError:
         return None  # a check error names it

@@ -8,16 +8,20 @@ from allm_django.core.decide import Snapshot
 from allm_django.core.kinds import EventKind
 from allm_django.core.plans import Delegation, NewStep, PastStep
 from allm_django.core.policy import error_result, judge_step
+from allm_django.core.rules import RuleSpec
 from allm_django.core.settle import Settlement
 from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import Mode, ToolSpec
 from allm_django.loop.journal import RecipeProgress
 from allm_django.loop.steps import step_id
 from allm_django.models import ToolCall, ToolVersion
+from allm_django.store.approvals import Counts
 from allm_django.store.calls import apply
+from allm_django.store.grants import use_grants
 from allm_django.store.judging import give_verdict, lost
 from allm_django.store.known import Known, working
-from allm_django.store.offers import handler_of, usable_version
+from allm_django.store.offers import handler_of, spec_of, usable_version
+from allm_django.store.rules import rules_now
 from allm_django.store.snapshots import snapshot_now
 from allm_django.store.writing import Lease, Writing, alias
 
@@ -51,14 +55,16 @@ def go_on(tx: Writing, call: ToolCall, calls: Iterable[ToolCall]) -> bool:
     return True
 
 
-def add_steps(lease: Lease, known: Known, call_id: str, delegation: Delegation) -> Snapshot:
+def add_steps(lease: Lease, known: Known, call_id: str, delegation: Delegation, may_decide: Counts) -> Snapshot:
     """Record a recipe's next calls, unless it was closed meanwhile."""
     with working(lease, known) as work:
         tx = work.tx
         recipe = next(row for row in work.calls if row.call_id == call_id)
         if recipe.state == CallState.DELEGATED and not tx.session.cancel_requested:
-            steps = [_new_step(tx, recipe, step) for step in delegation.steps]
+            rules = rules_now() if delegation.steps else ()
+            steps = [_new_step(tx, recipe, step, rules) for step in delegation.steps]
             ToolCall.objects.using(alias()).bulk_create(steps)
+            use_grants(tx, steps, may_decide)
             work.calls.extend(steps)
             work.run.calls_used += len(steps)
             recipe.plan_shape = delegation.shape
@@ -70,12 +76,12 @@ def add_steps(lease: Lease, known: Known, call_id: str, delegation: Delegation) 
         return snapshot_now(work, known)
 
 
-def _new_step(tx: Writing, recipe: ToolCall, step: NewStep) -> ToolCall:
+def _new_step(tx: Writing, recipe: ToolCall, step: NewStep, rules: tuple[RuleSpec, ...]) -> ToolCall:
     assert tx.run is not None
     call_id, version = step_id(recipe.call_id, step.position), usable_version(step.name)
-    spec: ToolSpec | None = version.spec if version else None
+    spec: ToolSpec | None = spec_of(version) if version else None
     mode: Mode = "manual" if tx.run.settings.get("mode") == "manual" else "auto"
-    verdict = judge_step(call_id, step, spec, mode, recipe=plans(version))
+    verdict = judge_step(call_id, step, spec, mode, recipe=plans(version), rules=rules)
     call = ToolCall(
         session=tx.session,
         run=tx.run,
@@ -89,6 +95,8 @@ def _new_step(tx: Writing, recipe: ToolCall, step: NewStep) -> ToolCall:
         asked_arguments=verdict.arguments,
         arguments=verdict.arguments,
         why=f"{_title(recipe)}, {verdict.why}",
+        rule=verdict.rule,
+        shadow=list(verdict.shadow) or None,
         state=verdict.state,
         outcome=verdict.outcome or "",
         effect=verdict.effect,

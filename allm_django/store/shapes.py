@@ -121,6 +121,7 @@ def call_shape(call: ToolCall, *, masked: bool = True) -> JSONObject:
         "version": call.version,
         "manual": bool(data.get("manual", False)),
         "why": call.why,
+        "rule": call.rule,
         "question": call.question,
         "result": _result_shape(call),
         "error": call.error and {"code": call.error["code"], "message": call.error["message"]},

@@ -16,6 +16,8 @@ from allm_django.core.types import Message as Neutral
 from allm_django.errors import AllmError, InvalidInputError, LeaseLostError
 from allm_django.models import Message, MessageChunk, Run, ToolCall
 from allm_django.providers.base import Finished
+from allm_django.store.approvals import Counts
+from allm_django.store.grants import use_grants
 from allm_django.store.judging import new_calls
 from allm_django.store.known import Known, read_turn_calls, working
 from allm_django.store.leases import break_off, mend_calls, mend_messages
@@ -84,8 +86,8 @@ class Answer:
     chunks: bool
 
 
-def complete_message(lease: Lease, known: Known, answer: Answer, offer: StoredOffer) -> Snapshot:
-    """Record the whole answer and its calls, each with its verdict."""
+def complete_message(lease: Lease, known: Known, answer: Answer, offer: StoredOffer, may_decide: Counts) -> Snapshot:
+    """Record the whole answer and its calls, each with its verdict; those that were allowed beforehand may run."""
     message, finished, using = answer.message, answer.finished, alias()
     with working(lease, known) as work:
         tx, run = work.tx, work.run
@@ -99,6 +101,7 @@ def complete_message(lease: Lease, known: Known, answer: Answer, offer: StoredOf
         calls = new_calls(tx, message, offer, finished.calls)
         work.known_calls, known.answer = calls, message
         ToolCall.objects.using(using).bulk_create(calls)
+        use_grants(tx, calls, may_decide)
         add_usage(run, tx.session, finished.usage)
         run.calls_used += len(calls)
         ids = [str(call.id) for call in calls]

@@ -56,7 +56,7 @@ class ToolDefinition:
     def spec(self) -> ToolSpec:
         """The same as a plain value for stateless use."""
         names = ("name", "description", "schema", "manual", "metadata", "compact", "summary", "timeout", "idempotent")
-        values = {name: getattr(self, name) for name in (*names, "sensitive", "title")}
+        values = {name: getattr(self, name) for name in (*names, "sensitive", "title", "manual_fixed")}
         return ToolSpec(handler=self.function, **values)
 
     @property

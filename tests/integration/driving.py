@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 from django.db import connections
 
@@ -30,7 +31,7 @@ def tool(function: Callable[..., Any], **declared: Any) -> Iterator[Tool]:
 
 def session_of(model: ScriptedModel, owner: Any = None, **engine: Any) -> Session:
     """A new session with a message, of an engine of its own."""
-    row = Engine.objects.create(name=f"engine-{Engine.objects.count()}", model=model.id, **engine)
+    row = Engine.objects.create(name=f"engine-{uuid4().hex}", model=model.id, **engine)
     session = sessions.start(row, user=owner, text="Go on.")
     session.script = model  # a scripted model is found for as long as somebody holds it
     return session

@@ -354,6 +354,7 @@ def test_the_openapi_document_describes_every_endpoint_without_warnings(
             "sessions/{session_id}/cancel/", "sessions/{session_id}/resume/", "sessions/{session_id}/step/",
             "sessions/{session_id}/export/", "sessions/{session_id}/transcript/", "sessions/{session_id}/rename/",
             "calls/", "calls/{call_id}/", "calls/{call_id}/decide/", "calls/{call_id}/result/", "engines/",
+            "grants/", "grants/{grant_id}/", "grants/{grant_id}/revoke/",
         )
     )  # fmt: skip
     assert document["servers"] == [{"url": "http://testserver/api"}]

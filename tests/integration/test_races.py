@@ -16,10 +16,11 @@ from allm_django import sessions
 from allm_django.core.states import CallState, HaltedReason, RunState
 from allm_django.errors import AlreadyApprovedError, AlreadyDecidedError, StateError, VersionMismatchError
 from allm_django.loop import points
-from allm_django.models import Tool, ToolCall
+from allm_django.models import Grant, Tool, ToolCall
 from allm_django.providers.scripted import ScriptedModel, call, hold, say
 from allm_django.runtime.runner import Runner
 from allm_django.store import clock, expiry
+from allm_django.store.tools import save_tool
 from tests.integration.cast import person
 from tests.integration.driving import at_once, call_of, session_of, tool, until
 
@@ -85,6 +86,22 @@ def test_of_an_approval_and_a_cancel_each_leaves_a_whole_story(done: list[str]) 
         assert not isinstance(approved, Exception) or isinstance(approved, AlreadyDecidedError)
         assert not isinstance(cancelled, Exception) or isinstance(cancelled, StateError)
         assert after.status == "completed"
+
+
+def test_of_two_sessions_exactly_one_has_the_last_use_of_a_grant(done: list[str]) -> None:
+    row = Tool.objects.get(name="pay")
+    row.grants = True
+    save_tool(row)
+    (boss,), owner = approvers(1), person("owner", "chat")
+    terms = {"scope": "user", "match": "any", "seconds": 3600, "uses": 1}
+    for round_ in range(ROUNDS):
+        given = session_of(asks_to_pay(f"given {round_}"), owner)
+        sessions.approve(call_of(given, CallState.PENDING), by=boss, grant=terms)
+        sessions.wait(given)
+        both = at_once([partial(session_of, asks_to_pay(f"{round_} {place}"), owner) for place in range(2)])
+        assert sorted(sessions.wait(session).status for session in both) == ["awaiting_tools", "completed"]
+    assert set(Grant.objects.values_list("uses_left", "used")) == {(0, 1)}
+    assert len(done) == 2 * ROUNDS
 
 
 def test_of_an_approval_and_a_superseding_message_exactly_one_wins(done: list[str]) -> None:

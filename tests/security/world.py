@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +13,19 @@ from django.test import Client
 from django.utils import timezone
 
 from allm_django.core.states import CallState
-from allm_django.models import Delivery, Engine, MailSubscription, Run, Session, Tombstone, ToolCall, Webhook, Worker
+from allm_django.models import (
+    Delivery,
+    Engine,
+    Grant,
+    MailSubscription,
+    Rule,
+    Run,
+    Session,
+    Tombstone,
+    ToolCall,
+    Webhook,
+    Worker,
+)
 from tests.integration.admin_rows import make_call, make_decision, make_session, make_tool
 from tests.integration.cast import a_tool, waiting_call
 
@@ -43,7 +56,7 @@ def build() -> World:
     browsers = {role: Client(raise_request_exception=False) for role in ROLES}
     for role, user in people.items():
         browsers[role].force_login(user)
-    return World(browsers, _objects(people["owner"]))
+    return World(browsers, _objects(people))
 
 
 def _person(role: str) -> User:
@@ -58,9 +71,9 @@ def _person(role: str) -> User:
     return user
 
 
-def _objects(owner: User) -> dict[str, Any]:
+def _objects(people: dict[str, User]) -> dict[str, Any]:
     """A colleague's new object is one more entry here; the name is what stands between < and > in the table."""
-    tool = a_tool(handler=REFUND)
+    owner, tool = people["owner"], a_tool(handler=REFUND)
     call = waiting_call(owner)
     event = call.session.events.get(number=1)
     return {
@@ -79,6 +92,8 @@ def _objects(owner: User) -> dict[str, Any]:
         ),
         "tool": tool,
         **_notices(call),
+        "rule": Rule.objects.create(name="over 100", effect="ask", when={}, tool=tool),
+        "grant": _grant(call, people["approver"]),
         "worker": Worker.objects.create(host="here", pid=1, version="1", layer="memory", started_at=NOW, seen_at=NOW),
     }
 
@@ -93,6 +108,12 @@ def _notices(call: ToolCall) -> dict[str, Any]:
             state="failed", next_at=NOW, created_at=NOW,
         ),
     }  # fmt: skip
+
+
+def _grant(call: ToolCall, by: User) -> Grant:
+    rest = {"session": call.session, "owner": call.session.owner, "tool_version": call.tool_version, "name": call.name}
+    times = {"created_at": NOW, "expires_at": NOW + timedelta(days=1)}
+    return Grant.objects.create(call=call, user=by, who=str(by), scope="session", match="any", **rest, **times)
 
 
 def _call_in(owner: User, state: CallState, **values: Any) -> ToolCall:

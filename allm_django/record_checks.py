@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning
+from django.db.utils import DatabaseError
 
 from allm_django import conf
 from allm_django.errors import ConfigurationError, InvalidInputError
@@ -30,9 +31,13 @@ def check_notifications(databases: Sequence[str] | None = None, **kwargs: Any) -
     """W020–W022 (need ``--database``): notifications without links, webhooks that can't be sent."""
     if Webhook.objects.db not in (databases or ()) or conf.problems():
         return []
-    hooks = list(Webhook.objects.filter(enabled=True))
+    try:
+        hooks = list(Webhook.objects.filter(enabled=True))
+        told = bool(hooks) or MailSubscription.objects.filter(enabled=True).exists()
+    except DatabaseError:  # before the first migration
+        return []
     messages = [message for hook in hooks for message in _of_webhook(hook)]
-    if (hooks or MailSubscription.objects.filter(enabled=True).exists()) and not conf.conf().SITE_URL:
+    if told and not conf.conf().SITE_URL:
         words = 'ALLM["SITE_URL"] is not set: notifications have no link to the card.'
         hint = 'Set it to where the site is, such as "https://shop.example".'
         messages.append(Warning(words, hint=hint, id="allm_django.W020"))

@@ -238,7 +238,7 @@ def make(calls: int, *, tools: list[Tool], people: list[Any], engine: Engine) ->
     copies = calls // made - 1
     for table in TABLES if copies > 0 else ():
         _copy(table, copies, (YEAR - SPAN) / copies)
-    if connection.vendor == "postgresql":
+    if connection.vendor == "postgresql" and not connection.in_atomic_block:
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE")
 

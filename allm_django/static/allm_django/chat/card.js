@@ -137,7 +137,7 @@ export class Card {
     return [
       changed
         ? this.#button(t("approve_edited"), "primary", () => this.#decide("edit", { arguments: this.#arguments.value() }))
-        : this.#can("approve") && this.#button(t("approve_thing", { thing }), "primary", () => this.#decide("approve"), "a"),
+        : this.#can("approve") && this.#button(visible(t("approve_thing", { thing })), "primary", () => this.#decide("approve"), "a"),
       this.#can("reask") && this.#button(t("reask"), "primary", () => this.#decide("reask")),
       changed && this.#button(t("discard_changes"), "", () => this.#arguments.reset()),
       this.#can("answer") && this.#button(t("answer_instead"), "", () => this.#open("answer")),

@@ -16,7 +16,14 @@ from tests.rows import ROWS
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "conformance.md"
 COMMAND = "python -m tests.conformance --write"
-PARTS = {"T": "Tools", "R": "Resolvers and recipes", "L": "Loop", "S": "Sessions"}
+PARTS = {
+    "T": "Tools",
+    "R": "Resolvers and recipes",
+    "L": "Loop",
+    "S": "Sessions",
+    "H": "Approval of calls",
+    "M": "Admin",
+}
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Shown = dict[str, list[str]]

@@ -65,7 +65,7 @@ def one_of_each_point(all_passes: Sequence[Kill]) -> list[Kill]:
     return list({point: (story, point, number) for story, point, number in mixed}.values())
 
 
-@pytest.mark.row("S06")
+@pytest.mark.row("S06", "H07")
 def test_killed_at_any_point_a_fresh_process_finishes_and_nothing_runs_twice(killed: Children) -> None:
     all_passes = passes(killed, list(STORIES))
     died = kill_and_finish(killed, "", one_of_each_point(all_passes))
@@ -80,6 +80,7 @@ def test_killed_at_any_point_a_fresh_process_finishes_and_nothing_runs_twice(kil
 LATE = {"claim:before", "claim:after", "flush:before", "flush:after", "load:before", "load:after", "halt:after"}
 
 
+@pytest.mark.row("H07")
 @pytest.mark.storm
 def test_killed_at_every_pass_of_every_point(killed: Children, database: str) -> None:
     kill_and_finish(killed, database, passes(killed, SINGLE))

@@ -21,7 +21,7 @@ from tests.integration.admin_rows import REFUND, REFUND_SCHEMA, make_call, make_
 from tests.integration.cast import without_runner
 from tests.integration.test_admin_rows import assert_nothing_inline
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("M06")]
 
 LIST = "admin:allm_django_pendingcall_changelist"
 DECIDE = "admin:allm_django_pendingcall_decide"
@@ -70,6 +70,7 @@ def said(response: Any) -> list[str]:
     return [str(message) for message in response.context["messages"]]
 
 
+@pytest.mark.row("H06")
 def test_all_shown_are_approved_after_a_page_that_lists_each(client: Client, kim: User, calls: list[ToolCall]) -> None:
     shown = tickets(client.get(reverse(LIST)).content.decode(), "shown")
     assert shown == [ticket(call) for call in calls]
@@ -86,6 +87,7 @@ def test_all_shown_are_approved_after_a_page_that_lists_each(client: Client, kim
     assert states(calls) == [CallState.READY] * 3
 
 
+@pytest.mark.row("H06")
 def test_what_changed_since_it_was_shown_is_refused_and_named_and_the_others_are_done(
     client: Client, kim: User, calls: list[ToolCall]
 ) -> None:

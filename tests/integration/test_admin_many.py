@@ -14,7 +14,7 @@ from tests.benchmarks.million import make
 from tests.integration.admin_rows import LOOKUP, REFUND, make_tool
 from tests.integration.cast import without_runner
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("M05")]
 
 LISTS = {
     "session": ("", "?status__exact=awaiting_tools", "?q=reader"),

@@ -22,7 +22,7 @@ from tests.integration.admin_rows import make_call, make_decision, make_session,
 from tests.integration.cast import without_runner
 from tests.integration.test_admin_rows import assert_nothing_inline
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("M07")]
 
 NOON = timezone.make_aware(datetime(2026, 5, 20, 12))
 URL = "admin:allm_django_overview_changelist"

@@ -33,7 +33,7 @@ from tests.integration.admin_rows import (
 )
 from tests.integration.cast import without_runner
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("M05")]
 
 MODELS = ("session", "run", "toolcall", "pendingcall", "decision", "event", "worker")
 VIEWS = tuple(f"view_{name}" for name in MODELS)
@@ -236,6 +236,7 @@ def test_a_long_session_is_read_page_by_page(reader: Client, asker: User) -> Non
     assert reader.get(url("session", session.pk), {"before": "1 OR 1=1"}).status_code == 200
 
 
+@pytest.mark.row("M06")
 def test_waiting_calls_stand_oldest_first_with_their_age_and_a_link_to_their_card(
     approver: Client, asker: User
 ) -> None:

@@ -20,7 +20,7 @@ from allm_django.testing import ScriptedModel, drive, open_calls, say
 from tests.integration import admin_rows, cast, driving
 from tests.integration.test_admin_rows import assert_nothing_inline
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("M05")]
 
 
 @pytest.fixture(autouse=True)

@@ -94,6 +94,7 @@ def upload(data: Any) -> dict[str, Any]:
 # Try it (M03)
 
 
+@pytest.mark.row("M03")
 def test_a_try_runs_the_handler_once_and_shows_what_the_model_would_be_told(chief: Client, scale: Tool) -> None:
     answer = chief.post(page("try", scale), attempt({"grams": 7, "card": "4111"}))
     assert "{&quot;weight&quot;:7}" in answer.content.decode()
@@ -105,6 +106,7 @@ def test_a_try_runs_the_handler_once_and_shows_what_the_model_would_be_told(chie
     assert "The try ended: ok" in after
 
 
+@pytest.mark.row("M03")
 def test_a_form_that_is_sent_twice_runs_once(chief: Client, scale: Tool) -> None:
     data = attempt({"grams": 7})
     chief.post(page("try", scale), data)
@@ -113,6 +115,7 @@ def test_a_form_that_is_sent_twice_runs_once(chief: Client, scale: Tool) -> None
     assert len(ran) == 1
 
 
+@pytest.mark.row("M03")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [("{", "JSON"), ({"grams": "x"}, "grams must be a whole number"), ({}, "grams is required"), ("[1]", "object")],
@@ -127,6 +130,7 @@ def test_arguments_that_do_not_fit_are_told_and_nothing_runs(
     assert not LogEntry.objects.exists()
 
 
+@pytest.mark.row("M03")
 def test_only_checking_runs_nothing(chief: Client, scale: Tool) -> None:
     assert "The arguments fit." in chief.post(page("try", scale), attempt({"grams": 7}, "check")).content.decode()
     assert ran == []
@@ -139,6 +143,7 @@ def test_an_error_and_a_question_are_shown_as_such(chief: Client, scale: Tool, g
     assert words in chief.post(page("try", scale), attempt({"grams": grams})).content.decode()
 
 
+@pytest.mark.row("M03")
 def test_a_manual_tool_runs_only_when_the_person_says_that_it_runs_for_real(chief: Client, scale: Tool) -> None:
     scale.manual = True
     save_tool(scale)
@@ -149,6 +154,7 @@ def test_a_manual_tool_runs_only_when_the_person_says_that_it_runs_for_real(chie
     assert len(ran) == 1
 
 
+@pytest.mark.row("M03")
 def test_a_recipe_shows_the_calls_that_it_would_begin_with_and_runs_none(chief: Client, scale: Tool) -> None:
     with registry.registered(allm.recipe(name="both", idempotent=True)(both)):
         sync_tools()
@@ -178,6 +184,7 @@ def test_a_handler_that_is_not_registered_is_not_tried(chief: Client) -> None:
 # What the model sees (M03)
 
 
+@pytest.mark.row("M03")
 @pytest.mark.parametrize(
     ("form", "words"),
     [("", '"schema"'), ("openai", '"parameters"'), ("anthropic", '"input_schema"'), ("google", "functionDeclarations")],
@@ -192,6 +199,7 @@ def test_the_model_sees_a_tool_in_the_form_of_its_provider(chief: Client, scale:
     assert '"integer"' in help_.text
 
 
+@pytest.mark.row("M03")
 def test_of_a_compact_tool_the_stub_is_what_is_sent(chief: Client, scale: Tool) -> None:
     scale.compact = True
     save_tool(scale)
@@ -201,6 +209,7 @@ def test_of_a_compact_tool_the_stub_is_what_is_sent(chief: Client, scale: Tool) 
 # Drift (M04)
 
 
+@pytest.mark.row("M04")
 def test_fields_that_differ_are_shown_with_who_moved_and_code_s_can_be_taken_one_by_one(chief: Client) -> None:
     with registry.registered(allm.tool(name="weigh", description="Old.")(weigh)):
         sync_tools()
@@ -224,6 +233,7 @@ def test_fields_that_differ_are_shown_with_who_moved_and_code_s_can_be_taken_one
         assert "Changed Description and Manual." in [e.get_change_message() for e in LogEntry.objects.all()]
 
 
+@pytest.mark.row("M04")
 def test_nothing_is_taken_when_the_tool_was_changed_meanwhile(chief: Client, scale: Tool) -> None:
     seen = scale.version
     scale.title = "Mine"
@@ -234,6 +244,7 @@ def test_nothing_is_taken_when_the_tool_was_changed_meanwhile(chief: Client, sca
     assert scale.title == "Mine"
 
 
+@pytest.mark.row("M04")
 def test_the_page_of_all_tools_says_what_sync_would_do_and_does_it_on_a_post(chief: Client) -> None:
     with registry.registered(allm.tool(name="weigh")(weigh)):
         assert "Runs tests.integration.test_admin_tool_pages.weigh." in chief.get(SYNC).content.decode()
@@ -242,6 +253,7 @@ def test_the_page_of_all_tools_says_what_sync_would_do_and_does_it_on_a_post(chi
         assert Tool.objects.filter(name="weigh").exists()
 
 
+@pytest.mark.row("M04")
 def test_the_command_prints_what_differs_as_lines(scale: Tool) -> None:
     scale.description = "Mine."
     save_tool(scale)
@@ -254,6 +266,7 @@ def test_the_command_prints_what_differs_as_lines(scale: Tool) -> None:
 # Out to a file and in from one (M04)
 
 
+@pytest.mark.row("M04")
 def test_an_export_comes_back_as_the_same(chief: Client, scale: Tool) -> None:
     data = json.loads(chief.get(EXPORT).content)
     assert data["format"] == "allm_django.tools"
@@ -263,6 +276,7 @@ def test_an_export_comes_back_as_the_same(chief: Client, scale: Tool) -> None:
     assert shown.context["same"].count(",") == Tool.objects.count() - 1
 
 
+@pytest.mark.row("M04")
 def test_what_is_imported_is_shown_first_and_starts_disabled_and_as_manual_as_code_says(chief: Client) -> None:
     Group.objects.create(name="Finance")
     tool = make_tool("refund", handler=REFUND, manual=True, title="Old title")
@@ -284,6 +298,7 @@ def test_what_is_imported_is_shown_first_and_starts_disabled_and_as_manual_as_co
     assert one.versions.latest("version").who == "chief"
 
 
+@pytest.mark.row("M04")
 def test_an_import_whose_differences_are_others_by_now_is_shown_again(chief: Client) -> None:
     tool = make_tool("lookup", title="One")
     data = export_tools([tool])
@@ -297,6 +312,7 @@ def test_an_import_whose_differences_are_others_by_now_is_shown_again(chief: Cli
     assert tool.title == "Three"
 
 
+@pytest.mark.row("M04")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -333,6 +349,7 @@ def test_what_is_no_export_of_tools_is_refused_with_words(chief: Client, data: A
     assert not Tool.objects.exists()
 
 
+@pytest.mark.row("M04")
 def test_the_commands_export_and_import_with_a_dry_run_first(tmp_path: Path) -> None:
     tool = make_tool("lookup")
     file, out = tmp_path / "tools.json", StringIO()
@@ -352,6 +369,7 @@ def test_the_commands_export_and_import_with_a_dry_run_first(tmp_path: Path) -> 
 # The schema that is being typed (M02)
 
 
+@pytest.mark.row("M02")
 @pytest.mark.parametrize(
     ("schema", "place", "words"),
     [
@@ -430,6 +448,7 @@ def test_a_page_costs_the_same_number_of_queries_for_five_and_fifty_tools(
     assert few <= 10
 
 
+@pytest.mark.row("M01")
 def test_a_bulk_change_names_what_will_happen_to_each(chief: Client) -> None:
     on, off, gone = make_tool("on"), make_tool("off", enabled=False), make_tool("gone", enabled=False)
     Tool.objects.filter(pk=gone.pk).update(handler="os.system")

@@ -82,6 +82,7 @@ def list_data(*tools: Tool, **switches: str) -> dict[str, str]:
     return data | {f"form-{name.split('_')[1]}-{name.split('_')[0]}": value for name, value in switches.items()}
 
 
+@pytest.mark.row("M02")
 def test_a_tool_is_made_and_its_first_version_names_who_made_it(chief: Client) -> None:
     response = chief.post(ADD, FORM)
     assert response.status_code == 302, errors_of(response)
@@ -109,7 +110,7 @@ def test_rules_about_people_that_cant_work_out_are_said_and_still_saved(chief: C
         assert words in page
 
 
-@pytest.mark.row("T06")
+@pytest.mark.row("T06", "M02")
 @pytest.mark.parametrize("path", ["os.system", "antigravity.fly", "project.support.tools.whole", "subprocess.run"])
 def test_a_path_that_code_did_not_register_can_not_be_saved_and_is_not_imported(chief: Client, path: str) -> None:
     sys.modules.pop("antigravity", None)
@@ -119,6 +120,7 @@ def test_a_path_that_code_did_not_register_can_not_be_saved_and_is_not_imported(
     assert "antigravity" not in sys.modules
 
 
+@pytest.mark.row("M02")
 def test_a_path_written_by_sql_is_shown_and_can_not_be_saved_again_but_can_be_switched_off(chief: Client) -> None:
     sys.modules.pop("antigravity", None)
     tool = make_tool()
@@ -133,7 +135,7 @@ def test_a_path_written_by_sql_is_shown_and_can_not_be_saved_again_but_can_be_sw
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.row("T03", "T05")
+@pytest.mark.row("T03", "T05", "M02")
 @pytest.mark.parametrize(
     ("data", "field", "words"),
     [
@@ -175,11 +177,13 @@ def test_a_new_tool_starts_manual_disabled_and_without_arguments(chief: Client) 
     assert shown == {"verbs": verbs, "manual": True, "enabled": False, "metadata": "{}"}
 
 
+@pytest.mark.row("M02")
 def test_what_was_typed_stays_in_the_form_however_wrong_it_is(chief: Client) -> None:
     page = chief.post(ADD, FORM | {"schema": '{"type": "object", "type": "array"}'}).content.decode()
     assert "{&quot;type&quot;: &quot;object&quot;, &quot;type&quot;: &quot;array&quot;}" in page
 
 
+@pytest.mark.row("M02")
 def test_the_picker_offers_what_code_registered_and_says_its_floor(chief: Client) -> None:
     page = chief.get(ADD).content.decode()
     assert f'<option value="{REFUND}">{REFUND} · Refund an order (always manual, not safe to repeat' in page
@@ -208,6 +212,7 @@ def test_without_the_permission_to_configure_rules_are_read_only_and_what_is_sen
     assert clerk.post(ADD, FORM).status_code == 403
 
 
+@pytest.mark.row("M01")
 def test_the_list_switches_enabled_and_manual_through_the_store(chief: Client) -> None:
     tool = make_tool()
     assert chief.post(LIST, list_data(tool, enabled_0="on", manual_0="on")).status_code == 302
@@ -217,6 +222,7 @@ def test_the_list_switches_enabled_and_manual_through_the_store(chief: Client) -
     assert LogEntry.objects.latest("pk").get_change_message() == "Changed Manual."
 
 
+@pytest.mark.row("M01")
 def test_the_list_does_not_loosen_what_code_fixed(chief: Client) -> None:
     tool = make_tool(handler=REFUND, manual=True)
     response = chief.post(LIST, list_data(tool, enabled_0="on"))
@@ -243,6 +249,7 @@ def test_without_the_permission_to_configure_the_list_has_no_manual_switch(clerk
     assert (tool.manual, tool.enabled) == (False, False)
 
 
+@pytest.mark.row("M01")
 @pytest.mark.parametrize(
     ("action", "before", "after"),
     [
@@ -263,6 +270,7 @@ def test_bulk_changes_ask_first(chief: Client, action: str, before: dict[str, bo
     assert LogEntry.objects.filter(object_id=str(tools[0].pk)).count() == 1
 
 
+@pytest.mark.row("M01")
 def test_a_bulk_change_names_what_the_store_refuses_and_does_the_rest(chief: Client) -> None:
     good, gone = make_tool("good", enabled=False), make_tool("gone", enabled=False)
     Tool.objects.filter(pk=gone.pk).update(handler="os.system")
@@ -289,6 +297,7 @@ def test_tools_are_deleted_through_the_store_and_their_versions_stay(chief: Clie
     assert sorted(ToolVersion.objects.values_list("name", flat=True)) == ["one", "two"]
 
 
+@pytest.mark.row("M02")
 def test_the_history_tells_who_changed_what_from_what_to_what(chief: Client) -> None:
     chief.post(ADD, FORM)
     tool = Tool.objects.get()
@@ -301,6 +310,7 @@ def test_the_history_tells_who_changed_what_from_what_to_what(chief: Client) -> 
     assert page.count("chief") >= 2
 
 
+@pytest.mark.row("M01")
 def test_the_list_shows_calls_failures_and_median_time_of_the_last_week(chief: Client) -> None:
     tool, session, now = make_tool(), make_session(person("asker")), timezone.now()
     for took, outcome in ((1, Outcome.SUCCEEDED), (2, Outcome.FAILED), (9, Outcome.SUCCEEDED)):
@@ -321,6 +331,7 @@ def test_the_list_shows_calls_failures_and_median_time_of_the_last_week(chief: C
     assert "Calls a day, the last is today: 0, 0, 0, 0, 0, 0, 4. Failed: 0, 0, 0, 0, 0, 0, 2." in page
 
 
+@pytest.mark.row("M01")
 def test_the_list_costs_the_same_number_of_queries_for_ten_and_a_hundred_tools(
     chief: Client, django_assert_max_num_queries: Any
 ) -> None:
@@ -340,6 +351,7 @@ def test_the_list_costs_the_same_number_of_queries_for_ten_and_a_hundred_tools(
     assert few <= 10
 
 
+@pytest.mark.row("M01")
 def test_search_and_filters_find_tools(chief: Client) -> None:
     make_tool("find-me")
     make_tool("other", enabled=False)

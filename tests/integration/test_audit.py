@@ -23,7 +23,7 @@ from tests.integration.cast import without_runner
 from tests.integration.desk import Desk
 from tests.integration.records import ARGUMENTS, TABLE, decided, key, sql, verify
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.row("H14")]
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ def waiting(desk: Desk, *entries: Any, **row: Any) -> ToolCall:
     return desk.open()[0]
 
 
+@pytest.mark.row("H11")
 def test_a_call_that_nobody_decides_in_time_ends_unrun_and_the_loop_goes_on(desk: Desk) -> None:
     seen = waiting(desk)
     assert seen.expires_at == NOON + 10 * MINUTE
@@ -54,6 +55,7 @@ def test_a_call_that_nobody_decides_in_time_ends_unrun_and_the_loop_goes_on(desk
     assert "CallExpired" in desk.kinds()
 
 
+@pytest.mark.row("H11")
 @pytest.mark.parametrize("verb", ["approve", "edit", "reject", "answer", "reask"])
 def test_a_decision_that_comes_too_late_is_refused_even_if_no_sweeper_came(desk: Desk, verb: str) -> None:
     """Security row 17."""
@@ -65,6 +67,7 @@ def test_a_decision_that_comes_too_late_is_refused_even_if_no_sweeper_came(desk:
     assert (desk.ran, desk.reason, desk.session.decisions.count()) == ([], "completed", 0)
 
 
+@pytest.mark.row("H11")
 def test_a_decision_in_the_last_moment_counts_and_may_run_later(desk: Desk) -> None:
     seen = waiting(desk)
     with at(9.9):
@@ -74,6 +77,7 @@ def test_a_decision_in_the_last_moment_counts_and_may_run_later(desk: Desk) -> N
     assert (desk.ran, desk.reason) == ([{}], "completed")
 
 
+@pytest.mark.row("H11")
 def test_calls_of_one_turn_expire_each_at_its_own_time_and_many_sessions_in_batches(desk: Desk) -> None:
     desk.noted(manual=True, expiry=10 * MINUTE)
     desk.noted("slow", manual=True)
@@ -89,6 +93,7 @@ def test_calls_of_one_turn_expire_each_at_its_own_time_and_many_sessions_in_batc
     )
 
 
+@pytest.mark.row("H11")
 def test_a_question_expires_only_if_its_tool_has_an_expiry(desk: Desk) -> None:
     desk.noted(result=allm.AskUser("Which?"), expiry=10 * MINUTE)
     desk.noted("patient", result=allm.AskUser("Why?"))
@@ -103,6 +108,7 @@ def test_a_question_expires_only_if_its_tool_has_an_expiry(desk: Desk) -> None:
     assert desk.told()[1] == "Because."
 
 
+@pytest.mark.row("H11")
 def test_an_answer_that_comes_too_late_is_refused(desk: Desk) -> None:
     desk.noted(result=allm.AskUser("Which?"), expiry=10 * MINUTE)
     with at(0):
@@ -113,6 +119,7 @@ def test_an_answer_that_comes_too_late_is_refused(desk: Desk) -> None:
         sessions.answer(desk.call(), by=None, value="This one.")
 
 
+@pytest.mark.row("H11")
 def test_asked_again_the_time_begins_anew_and_an_edit_does_not_prolong_it(desk: Desk) -> None:
     seen = waiting(desk, quorum=2)
     with at(5):
@@ -127,6 +134,7 @@ def test_asked_again_the_time_begins_anew_and_an_edit_does_not_prolong_it(desk: 
 # -- escalation -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("H11")
 def test_another_group_may_decide_once_a_call_has_waited_so_long(
     django_capture_on_commit_callbacks: Any,
 ) -> None:
@@ -160,12 +168,14 @@ def test_another_group_may_decide_once_a_call_has_waited_so_long(
         assert sessions.reject(seen, by=boss, version=seen.version).decided_name == "boss"
 
 
+@pytest.mark.row("H11")
 def test_who_overslept_an_escalation_still_expires(desk: Desk) -> None:
     seen = waiting(desk, escalate_after=5 * MINUTE)
     sweep(NOON + 11 * MINUTE)
     assert (desk.call().outcome, "CallEscalated" in desk.kinds(), seen.escalated) == ("expired", False, False)
 
 
+@pytest.mark.row("H11")
 def test_the_sweep_reads_only_calls_whose_time_has_come_by_their_index(desk: Desk) -> None:
     waiting(desk)
     if connection.vendor == "sqlite":  # PostgreSQL reads a handful of rows without any index
@@ -175,6 +185,7 @@ def test_the_sweep_reads_only_calls_whose_time_has_come_by_their_index(desk: Des
 # -- writing on while calls wait (H09) ---------------------------------------------------------------------------------
 
 
+@pytest.mark.row("H09")
 def test_an_engine_refuses_a_message_while_a_call_waits_or_closes_the_call(desk: Desk) -> None:
     waiting(desk)
     with at(1), pytest.raises(AwaitingDecisionError, match="waits for a decision"):
@@ -183,6 +194,7 @@ def test_an_engine_refuses_a_message_while_a_call_waits_or_closes_the_call(desk:
     assert session_detail(_owner(desk), desk.session.pk)["session"]["can"]["supersede"] is False  # frozen with the run
 
 
+@pytest.mark.row("H09")
 def test_a_message_that_closes_what_waits_is_offered_as_that(desk: Desk) -> None:
     desk.noted(manual=True, expiry=10 * MINUTE)
     with at(0):

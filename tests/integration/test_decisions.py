@@ -49,6 +49,7 @@ def waiting(desk: Desk, *arguments: dict[str, Any], **row: Any) -> list[ToolCall
 # -- states (H02) -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("H02")
 @pytest.mark.parametrize("old", CallState)
 @pytest.mark.parametrize("new", CallState)
 def test_a_call_goes_only_where_the_table_lets_it(old: CallState, new: CallState) -> None:
@@ -62,6 +63,7 @@ def test_a_call_goes_only_where_the_table_lets_it(old: CallState, new: CallState
                 check_call_transition(old, new, outcome)
 
 
+@pytest.mark.row("H02")
 def test_a_settled_call_goes_nowhere() -> None:
     assert not [old for old, _ in CALL_TRANSITIONS if old is CallState.SETTLED]
 
@@ -69,6 +71,7 @@ def test_a_settled_call_goes_nowhere() -> None:
 # -- verbs (H03) ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("H03")
 def test_an_approved_call_runs_once_and_the_loop_goes_on(desk: Desk) -> None:
     (row,) = waiting(desk, {"a": 1})
     assert sessions.approve(row, by=None, version=row.version).state == "ready"
@@ -77,6 +80,7 @@ def test_an_approved_call_runs_once_and_the_loop_goes_on(desk: Desk) -> None:
     assert (desk.call().outcome, desk.call().attempt, desk.call().decided_name) == ("succeeded", 1, "the application")
 
 
+@pytest.mark.row("H03")
 @pytest.mark.parametrize(("reason", "words"), [("Too much.", "Too much."), ("", "rejected")])
 def test_a_rejected_call_does_not_run_and_the_model_is_told_why(desk: Desk, reason: str, words: str) -> None:
     (row,) = waiting(desk)
@@ -87,6 +91,7 @@ def test_a_rejected_call_does_not_run_and_the_model_is_told_why(desk: Desk, reas
     assert "not run" in desk.told()[0]
 
 
+@pytest.mark.row("H03")
 def test_an_answer_by_hand_is_the_result(desk: Desk) -> None:
     (row,) = waiting(desk)
     sessions.answer(row, by=None, value={"refunded": True})
@@ -94,6 +99,7 @@ def test_an_answer_by_hand_is_the_result(desk: Desk) -> None:
     assert (desk.ran, desk.told(), desk.call().outcome) == ([], ['{"refunded":true}'], "answered")
 
 
+@pytest.mark.row("H03")
 @pytest.mark.parametrize("verb", ["", None, "APPROVE", "run", "approve ", "retry", "reask", True, 1])
 def test_only_a_known_verb_that_fits_does_anything(desk: Desk, verb: Any) -> None:
     (row,) = waiting(desk)
@@ -103,6 +109,7 @@ def test_only_a_known_verb_that_fits_does_anything(desk: Desk, verb: Any) -> Non
     assert (desk.call().state, desk.session.decisions.count()) == ("pending", 0)
 
 
+@pytest.mark.row("H03")
 @pytest.mark.parametrize("verb", ["approve", "edit", "answer", "reject"])
 def test_a_tool_allows_only_the_verbs_set_for_it(desk: Desk, verb: str) -> None:
     (row,) = waiting(desk, verbs=[verb])
@@ -127,6 +134,7 @@ def test_a_tool_without_a_handler_can_be_answered_or_rejected_and_not_approved(d
     assert desk.reason == "completed"
 
 
+@pytest.mark.row("H06")
 def test_calls_are_decided_in_any_order_and_approved_ones_run_at_once(desk: Desk) -> None:
     first, second, third = waiting(desk, {"n": 1}, {"n": 2}, {"n": 3})
     sessions.approve(third, by=None)
@@ -143,6 +151,7 @@ def test_calls_are_decided_in_any_order_and_approved_ones_run_at_once(desk: Desk
 # -- one winner, and what was seen (H02, H04) -------------------------------------------------------------------------
 
 
+@pytest.mark.row("H02")
 @pytest.mark.parametrize("second", ["approve", "reject", "answer"])
 def test_a_second_decision_loses_and_is_told_who_won(desk: Desk, second: str) -> None:
     (row,) = waiting(desk)
@@ -154,6 +163,7 @@ def test_a_second_decision_loses_and_is_told_who_won(desk: Desk, second: str) ->
     assert desk.session.decisions.count() == 1
 
 
+@pytest.mark.row("H04")
 def test_a_decision_on_an_older_version_is_refused(desk: Desk) -> None:
     (row,) = waiting(desk)
     for version in (row.version - 1, row.version + 1):
@@ -163,6 +173,7 @@ def test_a_decision_on_an_older_version_is_refused(desk: Desk) -> None:
     assert desk.call().state == "pending"
 
 
+@pytest.mark.row("H04")
 @pytest.mark.parametrize("version", ["1", True, 1.0])
 def test_a_version_that_is_none_is_refused(desk: Desk, version: Any) -> None:
     (row,) = waiting(desk)
@@ -177,7 +188,7 @@ def test_a_call_that_is_not_there_is_not_found(desk: Desk) -> None:
         sessions.approve(row, by=None)
 
 
-@pytest.mark.row("R11")
+@pytest.mark.row("R11", "H14")
 def test_every_decision_is_on_record_with_what_was_before_and_after(desk: Desk) -> None:
     (row,) = waiting(desk, {"n": 1}, schema=COUNT)
     boss = person("boss", "decide_toolcall")
@@ -194,6 +205,7 @@ def test_every_decision_is_on_record_with_what_was_before_and_after(desk: Desk) 
 # -- edits (H05) ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("H05")
 def test_edited_arguments_replace_and_the_model_is_told_by_whom_and_to_what(desk: Desk) -> None:
     (row,) = waiting(desk, {"a": 1, "b": 2})
     sessions.approve(row, by=None, version=row.version, arguments={"a": 3})
@@ -209,6 +221,7 @@ def test_edited_arguments_replace_and_the_model_is_told_by_whom_and_to_what(desk
     assert made.arguments == {"a": 1, "b": 2}
 
 
+@pytest.mark.row("H05")
 @pytest.mark.parametrize("arguments", [{"n": "1"}, {"n": 1.5}, {}, {"n": 1, "m": 2}, {"n": float("nan")}])
 def test_edited_arguments_must_fit_the_schema_with_their_types(desk: Desk, arguments: Any) -> None:
     (row,) = waiting(desk, {"n": 1}, schema=COUNT)
@@ -217,12 +230,14 @@ def test_edited_arguments_must_fit_the_schema_with_their_types(desk: Desk, argum
     assert (desk.call().state, desk.call().arguments, desk.session.decisions.count()) == ("pending", {"n": 1}, 0)
 
 
+@pytest.mark.row("H05")
 def test_an_edit_without_arguments_is_refused(desk: Desk) -> None:
     (row,) = waiting(desk)
     with pytest.raises(InvalidInputError, match="arguments"):
         sessions.decide(row, "edit", by=None, version=row.version)
 
 
+@pytest.mark.row("H05")
 def test_an_edit_that_changes_nothing_is_not_told(desk: Desk) -> None:
     (row,) = waiting(desk, {"n": 1}, schema=COUNT)
     sessions.approve(row, by=None, arguments={"n": 1})
@@ -262,6 +277,7 @@ def by_sql(tool: Tool) -> None:
 CHANGES = [describe, narrow, disable, delete_tool, lose_handler, by_sql]
 
 
+@pytest.mark.row("H04")
 @pytest.mark.parametrize("happens", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("verb", ["approve", "edit"])
 def test_a_call_whose_tool_changed_since_it_was_asked_cant_be_let_run(desk: Desk, happens: Any, verb: str) -> None:
@@ -276,6 +292,7 @@ def test_a_call_whose_tool_changed_since_it_was_asked_cant_be_let_run(desk: Desk
     assert (desk.ran, desk.reason) == ([], "completed")
 
 
+@pytest.mark.row("H04")
 @pytest.mark.parametrize("happens", [describe, narrow, by_sql], ids=lambda change: change.__name__)
 def test_a_call_can_be_asked_again_by_the_tool_as_it_is_now(desk: Desk, happens: Any) -> None:
     (row,) = waiting(desk, {"n": 1})
@@ -289,6 +306,7 @@ def test_a_call_can_be_asked_again_by_the_tool_as_it_is_now(desk: Desk, happens:
     assert (desk.ran, desk.reason) == ([{"n": 1}], "completed")
 
 
+@pytest.mark.row("H04")
 def test_arguments_that_no_longer_fit_cant_be_asked_again(desk: Desk) -> None:
     (row,) = waiting(desk, {"other": 1})
     narrow(row.tool_version.tool)
@@ -296,6 +314,7 @@ def test_arguments_that_no_longer_fit_cant_be_asked_again(desk: Desk) -> None:
         sessions.reask(row, by=None, version=row.version)
 
 
+@pytest.mark.row("H04")
 @pytest.mark.parametrize("happens", [disable, delete_tool, lose_handler], ids=lambda change: change.__name__)
 def test_a_call_whose_tool_is_gone_cant_be_asked_again(desk: Desk, happens: Any) -> None:
     (row,) = waiting(desk)
@@ -304,6 +323,7 @@ def test_a_call_whose_tool_is_gone_cant_be_asked_again(desk: Desk, happens: Any)
         sessions.reask(row, by=None, version=row.version)
 
 
+@pytest.mark.row("H04")
 @pytest.mark.parametrize("happens", CHANGES, ids=lambda change: change.__name__)
 def test_a_call_whose_tool_changes_between_approval_and_start_does_not_run(desk: Desk, happens: Any) -> None:
     (row,) = waiting(desk, {"n": 1})
@@ -327,6 +347,7 @@ def test_a_right_withdrawn_between_approval_and_start_stops_the_call(desk: Desk)
 # -- three facts (H08) ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("H08")
 def test_a_provider_error_after_an_executed_call_never_runs_it_again(desk: Desk) -> None:
     desk.noted(manual=True)
     desk.run(call("work"), fail(400), say("Done."))
@@ -361,7 +382,7 @@ def hung(desk: Desk, hook: Any, **row: Any) -> None:
     desk.run(call("work"), say("Done."))
 
 
-@pytest.mark.row("T17")
+@pytest.mark.row("T17", "H07")
 def test_a_timeout_of_a_call_with_effects_is_unknown_and_the_late_result_is_kept_from_the_model(
     desk: Desk, hook: Any
 ) -> None:
@@ -379,7 +400,7 @@ def test_a_timeout_of_a_call_with_effects_is_unknown_and_the_late_result_is_kept
     assert (desk.told(), desk.reason, len(desk.ran)) == (["I looked: it worked."], "completed", 1)
 
 
-@pytest.mark.row("T17")
+@pytest.mark.row("T17", "H07")
 def test_a_timeout_of_an_idempotent_call_is_a_tool_error(desk: Desk, hook: Any) -> None:
     hung(desk, hook, idempotent=True)
     assert (desk.reason, desk.call().outcome) == ("completed", "failed")
@@ -407,7 +428,7 @@ def test_an_async_handler_is_cancelled_at_its_timeout_and_its_outcome_is_unknown
     )
 
 
-@pytest.mark.row("T09")
+@pytest.mark.row("T09", "H07")
 def test_an_unknown_call_may_be_run_again_on_a_persons_word_with_the_same_key(desk: Desk, hook: Any) -> None:
     hung(desk, hook)
     row = desk.call()
@@ -416,6 +437,7 @@ def test_an_unknown_call_may_be_run_again_on_a_persons_word_with_the_same_key(de
     assert (desk.call().attempt, len(desk.ran), len(set(desk.ran))) == (2, 2, 1)
 
 
+@pytest.mark.row("H07")
 def test_closing_an_unknown_call_does_not_claim_that_it_was_not_run(desk: Desk, hook: Any) -> None:
     hung(desk, hook)
     sessions.reject(desk.call(), by=None, reason="Nobody knows.")
@@ -426,6 +448,7 @@ def test_closing_an_unknown_call_does_not_claim_that_it_was_not_run(desk: Desk, 
     assert "not run" not in desk.told()[0]
 
 
+@pytest.mark.row("H07")
 @pytest.mark.parametrize("verb", ["approve", "edit", "reask"])
 def test_an_unknown_call_is_not_approved(desk: Desk, hook: Any, verb: str) -> None:
     hung(desk, hook)
@@ -444,7 +467,7 @@ def test_a_retry_of_a_tool_that_changed_does_not_run_and_says_what_is_true(desk:
     assert "may have taken effect" in desk.told()[0]
 
 
-@pytest.mark.row("L05", "L15")
+@pytest.mark.row("L05", "L15", "H07")
 def test_cancelling_leaves_an_unknown_call_to_a_person_and_then_ends(desk: Desk, hook: Any) -> None:
     hung(desk, hook)
     assert sessions.cancel(desk.session).status == "awaiting_tools"
@@ -474,6 +497,7 @@ def die(desk: Desk, hook: Any, point: str) -> None:
     Session.objects.filter(pk=desk.session.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
+@pytest.mark.row("H07")
 @pytest.mark.parametrize("point", ["start_call:after", "handler:after"])
 def test_after_a_crash_a_call_with_effects_is_unknown_and_not_run_again(desk: Desk, hook: Any, point: str) -> None:
     desk.noted()
@@ -485,6 +509,7 @@ def test_after_a_crash_a_call_with_effects_is_unknown_and_not_run_again(desk: De
     assert (desk.reason, desk.call().state, len(desk.ran)) == ("unknown_outcome", "unknown", ran)
 
 
+@pytest.mark.row("H07")
 @pytest.mark.parametrize("point", ["start_call:after", "handler:after"])
 def test_after_a_crash_an_idempotent_call_runs_again_with_the_same_key(desk: Desk, hook: Any, point: str) -> None:
     keys: list[str] = []
@@ -498,7 +523,7 @@ def test_after_a_crash_an_idempotent_call_runs_again_with_the_same_key(desk: Des
 POINTS = ["load", "begin_step", "provider", "complete_message", "start_call", "handler", "finish_call"]
 
 
-@pytest.mark.row("S06")
+@pytest.mark.row("S06", "H07")
 @pytest.mark.parametrize("name", POINTS)
 def test_wherever_a_worker_dies_the_next_finishes_and_nothing_with_effects_runs_twice(
     desk: Desk, hook: Any, name: str
@@ -517,6 +542,7 @@ def test_wherever_a_worker_dies_the_next_finishes_and_nothing_with_effects_runs_
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+@pytest.mark.row("H07")
 def test_a_worker_that_lost_its_lease_writes_nothing_more(desk: Desk) -> None:
     def handler(arguments: Any) -> str:
         """While it works, another worker takes the run over."""

@@ -57,6 +57,7 @@ def lines(shown: Any) -> list[str]:
     return [f"{each['label']}: {each['before']} → {each['after']}" for each in shown["changes"]]
 
 
+@pytest.mark.row("H04")
 def test_the_card_says_field_by_field_what_changed(desk: Desk, kim: User) -> None:
     row = asked(desk)
     narrow = {
@@ -79,6 +80,7 @@ def test_the_card_says_field_by_field_what_changed(desk: Desk, kim: User) -> Non
     assert shown["verbs"] == ["answer", "reject", "reask"]
 
 
+@pytest.mark.row("H04")
 @pytest.mark.parametrize(
     ("happens", "words"),
     [
@@ -94,6 +96,7 @@ def test_a_tool_that_is_gone_can_only_be_rejected_or_answered(desk: Desk, happen
     assert (shown["changed"], shown["verbs"]) == (words, ["answer", "reject"])
 
 
+@pytest.mark.row("H04")
 def test_who_may_not_decide_sees_that_it_changed_but_not_what(desk: Desk) -> None:
     pending(desk)
     change(description="Something else.")
@@ -109,6 +112,7 @@ def test_a_tool_as_it_was_is_no_change(desk: Desk, kim: User) -> None:
     assert (card(kim, row.pk)["changed"], card(kim, row.pk)["changes"]) == ("", [])
 
 
+@pytest.mark.row("H07")
 def test_a_lost_call_tells_when_where_and_under_which_key_it_ran(desk: Desk, kim: User) -> None:
     unknown(desk)
     row = desk.call()

@@ -18,7 +18,7 @@ from tests import messages
 from tests.integration.cast import without_runner
 from tests.security.world import World, build
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.row("M08")]
 HIDDEN = re.compile(r"<(script|style)\b.*?</\1>", re.S)
 TAG = re.compile(r"<[^>]*>")
 

@@ -21,7 +21,7 @@ from tests.integration.cast import Browser, again, person, without_runner
 from tests.integration.desk import Desk
 from tests.integration.test_rules import a_rule, above
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("H13")]
 HOUR: dict[str, Any] = {"scope": "session", "match": "any", "seconds": 3600}
 
 

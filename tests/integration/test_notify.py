@@ -30,7 +30,7 @@ from tests.integration.desk import Desk
 from tests.integration.driving import at_once, session_of, tool, until
 from tests.integration.receivers import Mailbox, Receiver, http_server, mail_server
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.row("H15")]
 SMTP = "django.core.mail.backends.smtp.EmailBackend"
 SECRET, CANARY = "of-the-webhook-4711", "canary-6023"
 NOW = timezone.now()

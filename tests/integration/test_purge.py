@@ -23,7 +23,7 @@ from allm_django.testing import call, say
 from tests.integration.desk import Desk
 from tests.integration.records import TABLE, decided, sql, verify
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.row("H14")]
 CANARY = "canary-5527"
 
 

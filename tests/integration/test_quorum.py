@@ -24,7 +24,7 @@ from allm_django.testing import call, say
 from tests.integration.cast import Browser, a_tool, again, person, waiting_call, without_runner
 from tests.integration.desk import COUNT, Desk
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("H10")]
 
 
 @pytest.fixture(autouse=True)

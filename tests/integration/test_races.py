@@ -24,7 +24,7 @@ from allm_django.store.tools import save_tool
 from tests.integration.cast import person
 from tests.integration.driving import at_once, call_of, session_of, tool, until
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("running")]
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("running"), pytest.mark.row("H02")]
 
 APPROVERS = 50
 ROUNDS = int(os.environ.get("ALLM_ROUNDS", "6"))  # make storm: many more

@@ -18,7 +18,7 @@ from tests.integration.cast import person
 from tests.integration.desk import Desk
 from tests.integration.test_recipes import planned, steps
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("H12")]
 
 
 def above(n: int) -> dict[str, Any]:

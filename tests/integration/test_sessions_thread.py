@@ -137,7 +137,7 @@ def test_text_that_no_database_stores_is_cleaned_on_the_way(desk: Desk) -> None:
 # -- provider ids (H01) -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.row("S06")
+@pytest.mark.row("S06", "H01")
 def test_ids_that_repeat_or_are_empty_over_turns_break_nothing(desk: Desk) -> None:
     desk.noted(result=lambda arguments: arguments["n"])
     odd = [call("work", {"n": 1}, id=""), call("work", {"n": 2}, id="x"), call("work", {"n": 3}, id="x")]
@@ -168,7 +168,7 @@ def close_by_deciding(desk: Desk) -> None:
     sessions.approve(second, by=None)
 
 
-@pytest.mark.row("S06", "L15")
+@pytest.mark.row("S06", "L15", "H01")
 @pytest.mark.parametrize("close", [close_by_cancel, close_by_writing_on, close_by_deciding], ids=lambda f: f.__name__)
 def test_each_call_has_one_result_right_after_its_message_however_it_was_closed(
     desk: Desk, close: Callable[[Desk], None]

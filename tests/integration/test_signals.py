@@ -17,7 +17,7 @@ from allm_django.testing import ScriptedModel, call, drive, say
 from tests.integration.desk import Desk
 from tests.integration.driving import call_of, session_of, tool, until
 
-pytestmark = [pytest.mark.row("L19")]
+pytestmark = [pytest.mark.row("L19", "H15")]
 
 ALL = {name: signal for name, signal in vars(signals).items() if isinstance(signal, Signal)}
 CANARY = "canary-7431"

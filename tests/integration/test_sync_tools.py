@@ -20,7 +20,7 @@ from allm_django.store.tools import current_version, delete_tool, save_tool
 from allm_django.tools.registry import registry, tool
 from tests.integration.admin_rows import LOOKUP, REFUND, make_tool, person
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.row("M04")]
 
 
 def kinds(changes: list[Change], name: str) -> list[str]:

@@ -57,6 +57,7 @@ def effects(rules: list[RuleSpec], n: int) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.row("H12")
 @settings(max_examples=60)
 @given(
     st.lists(RULES, max_size=6), st.integers(-4, 4), st.booleans(), st.booleans(), st.sampled_from(["auto", "manual"])
@@ -85,6 +86,7 @@ def _acting(rule: RuleSpec) -> RuleSpec:
     return RuleSpec(rule.name, rule.effect, rule.when, rule.tool)
 
 
+@pytest.mark.row("H12")
 @settings(max_examples=60)
 @given(st.lists(RULES, max_size=6), st.integers(-4, 4), RULES)
 def test_a_further_rule_that_does_not_allow_never_lets_more_through(
@@ -96,6 +98,7 @@ def test_a_further_rule_that_does_not_allow_never_lets_more_through(
         assert order.index(after.state) <= order.index(before.state)
 
 
+@pytest.mark.row("H12")
 def test_a_denied_call_tells_the_model_the_rules_words() -> None:
     got = verdict([RuleSpec("too much", "deny", above(3), reason="Ask for less.")])
     assert got.result is not None
@@ -104,6 +107,7 @@ def test_a_denied_call_tells_the_model_the_rules_words() -> None:
     assert "Ask for less." in got.result.content
 
 
+@pytest.mark.row("H12")
 def test_arguments_that_cost_too_much_to_check_ask() -> None:
     when = {"type": "object", "properties": {"x": {"type": "array", "items": {"type": "integer"}}}}
     rules = [RuleSpec(f"rule {number}", "deny", when) for number in range(40)]
@@ -113,12 +117,14 @@ def test_arguments_that_cost_too_much_to_check_ask() -> None:
     assert "could not be checked" in said.why
 
 
+@pytest.mark.row("H12")
 def test_a_terminal_tool_is_denied_by_a_rule_but_never_asks() -> None:
     offer = {"tools": {"work": tool()}, "terminal_tool": "work"}
     assert judge("c", "work", '{"n": 1}', Offer(**offer, rules=(RuleSpec("r", "deny"),))).outcome is Outcome.DENIED
     assert judge("c", "work", '{"n": 1}', Offer(**offer, rules=(RuleSpec("r", "ask"),))).outcome is Outcome.SUCCEEDED
 
 
+@pytest.mark.row("H12")
 @pytest.mark.parametrize(
     ("rule", "field"),
     [
@@ -139,6 +145,7 @@ def test_a_wrong_rule_is_refused_by_field(rule: dict[str, Any], field: str) -> N
 # -- stateless use ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("H12")
 def test_the_rules_of_an_engine_bind_a_stateless_chat() -> None:
     ran: list[int] = []
 
@@ -173,6 +180,7 @@ def test_a_rule_that_could_not_apply_is_refused_before_the_model_is_called(rule:
 # -- grants -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("H13")
 @pytest.mark.parametrize(
     ("grant", "rule", "arguments", "lets"),
     [
@@ -195,6 +203,7 @@ def test_a_grant_answers_only_what_its_giver_saw(grant: GrantSpec, rule: str, ar
     assert answers(grant, rule=rule, arguments=arguments) is lets
 
 
+@pytest.mark.row("H13")
 @pytest.mark.parametrize(
     ("terms", "field"),
     [

@@ -50,9 +50,8 @@ def model_page(admin: Any, request: HttpRequest, pk: int) -> HttpResponse:
     except AllmError as error:
         problem = error.message
     choices = [(each, FORM_WORDS[each], each == chosen) for each in forms]
-    return render_page(
-        admin, request, "model", _("What the model sees"), tool, choices=choices, parts=parts, problem=problem
-    )
+    context: dict[str, Any] = {"choices": choices, "parts": parts, "problem": problem, "sent": chosen != NEUTRAL}
+    return render_page(admin, request, "model", _("What the model sees"), tool, **context)
 
 
 def _spec(tool: Tool) -> ToolSpec:

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from allm_django import runtime, sessions
 from allm_django.core.states import CallState, RunState
 from allm_django.errors import AllmError, LeaseLostError
-from allm_django.models import MessageChunk, Session, Worker
+from allm_django.models import MessageChunk, Session, ToolCall, Worker
 from allm_django.providers.base import Finished
 from allm_django.providers.scripted import ScriptedModel, call, hold, say
 from allm_django.runtime.runner import Runner, runner
@@ -38,6 +38,11 @@ def lost_wakes(running: None, settings: Any) -> None:
 def queued(*entries: Any) -> Session:
     """A session with a run that nobody has claimed."""
     return session_of(ScriptedModel(entries or [say("Hello.")]))
+
+
+def nobody(user: Any, call: ToolCall) -> bool:
+    """Nobody's grant counts here."""
+    return False
 
 
 def run_out(session: Session) -> None:
@@ -90,7 +95,7 @@ class TestWithoutAWorker:
         for late in (
             lambda: turns.load(lease, known),
             lambda: turns.begin_step(lease, known, nudge=False),
-            lambda: turns.complete_message(lease, known, answer, begun.offer),
+            lambda: turns.complete_message(lease, known, answer, begun.offer, nobody),
             lambda: turns.break_message(lease, known, begun.message, "Late.", "", None, failed=False),
             lambda: executing.start_call(lease, known, "c", lambda _: ""),
             lambda: executing.close_calls(lease, known),
@@ -136,7 +141,7 @@ class TestWithoutAWorker:
         sessions.cancel(session)
         with pytest.raises(LeaseLostError):
             turns.complete_message(
-                lease, known, turns.Answer(begun.message, Finished(text="Late."), chunks=False), begun.offer
+                lease, known, turns.Answer(begun.message, Finished(text="Late."), chunks=False), begun.offer, nobody
             )
         assert sessions.wait(session).status == "completed"
 
@@ -150,7 +155,9 @@ class TestWithoutAWorker:
             lease, known = claimed(session), Known(asks=False)
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
-            turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
+            turns.complete_message(
+                lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer, nobody
+            )
             executing.start_call(lease, known, "c1", lambda _: "")
             run_out(session)
             sessions.cancel(session)
@@ -170,7 +177,9 @@ class TestWithoutAWorker:
             lease, known = claimed(session), Known(asks=False)
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
-            turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
+            turns.complete_message(
+                lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer, nobody
+            )
             started = executing.start_call(lease, known, "c1", lambda _: "").call
             assert started is not None
             run_out(session)
@@ -189,7 +198,9 @@ class TestWithoutAWorker:
             lease, known = claimed(session), Known(asks=False)
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
-            turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
+            turns.complete_message(
+                lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer, nobody
+            )
             assert executing.start_call(lease, known, "c1", lambda _: "").call is None
             sessions.approve(session.calls.get(), by=None)
             assert executing.start_call(lease, known, "c1", lambda _: "").call is not None
@@ -204,7 +215,9 @@ class TestWithoutAWorker:
             lease, known = claimed(session), Known(asks=False)
             begun = turns.begin_step(lease, known, nudge=False)
             finished = Finished(calls=(raw_call("act"),))
-            turns.complete_message(lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer)
+            turns.complete_message(
+                lease, known, turns.Answer(begun.message, finished, chunks=False), begun.offer, nobody
+            )
             with monkeypatch.context() as patch:
                 patch.setattr("allm_django.store.writing.Event", broken)
                 with pytest.raises(ZeroDivisionError):

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from allm_django.loop import deadline, points
+from allm_django.loop import points
+from allm_django.loop.deadline import Deadline
 
 LIMITS = {"max_seconds": 3_600}
 LEFT = 0.02  # seconds; nothing under test ends by itself
+WAITS = ("provider:before", "handler:before")
 
 
-def time_runs_out(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    """Of the hour that a run may work by ``LIMITS``, ``LEFT`` is left once ``point`` is passed."""
-    gone = 0.0
+def time_runs_out(monkeypatch: pytest.MonkeyPatch, point: str, left: float = LEFT) -> None:
+    """Once ``point`` is passed, ``left`` seconds are left of the time, and none after the next wait for a model or
+    handler, which is that long.
+    """
+    now = float(LIMITS["max_seconds"])
+    passed = False
 
     def pass_point(name: str) -> None:
-        nonlocal gone
+        nonlocal now, passed
+        if passed and name in WAITS:
+            now = 0.0
         if name == point:
-            gone = LIMITS["max_seconds"] - LEFT
+            now, passed = left, True
 
-    monkeypatch.setattr(deadline, "now", lambda: asyncio.get_running_loop().time() + gone)
+    monkeypatch.setattr(Deadline, "left", property(lambda _: now))
     monkeypatch.setattr(points, "hook", pass_point)

@@ -84,6 +84,11 @@ def settle_closed(call_id: str, outcome: Outcome, message: str = "") -> Settleme
     return Settlement(CallState.SETTLED, outcome, error_result(call_id, str(outcome), message or CLOSED_TEXTS[outcome]))
 
 
+def settle_too_late(call_id: str) -> Settlement:
+    """A call whose start is on record, but whose handler was not started: the run's time was up by then (L10)."""
+    return Settlement(CallState.SETTLED, Outcome.FAILED, error_result(call_id, "timeout", OUT_OF_TIME))
+
+
 def settle_rejected(call_id: str, reason: str, *, may_have_run: bool = False) -> Settlement:
     """A person said no (H03); to a call of unknown outcome only that it shall not be run again (H07)."""
     words = "A person closed this call. It may have taken effect." if may_have_run else REJECTED

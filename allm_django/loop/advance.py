@@ -21,7 +21,7 @@ from allm_django.core.decide import (
     next_action,
 )
 from allm_django.core.plans import Delegation
-from allm_django.core.settle import STOPPED_AT_WORK, Settlement, after_crash, settle_closed
+from allm_django.core.settle import STOPPED_AT_WORK, Settlement, after_crash, settle_closed, settle_too_late
 from allm_django.core.states import CallState, Outcome
 from allm_django.core.types import ModelRequest
 from allm_django.errors import AllmError, LeaseLostError
@@ -184,17 +184,24 @@ class Driver:
         """Run a started call's handler and record what comes of it; a recipe's next steps, too."""
         started = self._deadline.cut(call_id, started)
         with self.spans.tool_call(started) as done:
-            handler = asyncio.ensure_future(run_handler(started, self.options, self.journal.stored))
-            self._handlers[call_id] = (started, handler)
-            came, late = await at("handler", asyncio.shield(handler))
+            came, late = await self._came_of(call_id, started)
             ended = Settlement(CallState.DELEGATED) if isinstance(came, Delegation) else came
             done(ended)
         if isinstance(came, Delegation):
             await at("add_steps", self.journal.add_steps(call_id, came))
         else:
             await at("finish_call", self.journal.finish_call(call_id, came))
-        del self._handlers[call_id]
+        self._handlers.pop(call_id, None)
         return ended, late
+
+    async def _came_of(
+        self, call_id: str, started: StartedCall
+    ) -> tuple[Settlement | Delegation, Awaitable[Any] | None]:
+        if self._deadline.keeps(call_id):
+            return settle_too_late(started.call.id), None
+        handler = asyncio.ensure_future(run_handler(started, self.options, self.journal.stored))
+        self._handlers[call_id] = (started, handler)
+        return await at("handler", asyncio.shield(handler))
 
     async def _await_change(self) -> None:
         """Until a call ends, a person acts or a cancel comes; a call task's own failure is raised here."""

@@ -16,11 +16,6 @@ from allm_django.loop.journal import StartedCall
 RESOLUTION = 0.001  # seconds; timers may end that much early
 
 
-def now() -> float:
-    """The event loop's time, in seconds."""
-    return asyncio.get_running_loop().time()
-
-
 class Deadline:
     """When a drive's time is up; nothing is, before :meth:`look`."""
 
@@ -34,13 +29,13 @@ class Deadline:
         self._let_through = frozenset(call.id for call in snapshot.calls if call.let_through)
         self._begun = frozenset(call.id for call in snapshot.calls if call.state is CallState.DELEGATED)
         if (bound := snapshot.limits.max_seconds) is not None:
-            ends = now() + bound - snapshot.seconds
+            ends = asyncio.get_running_loop().time() + bound - snapshot.seconds
             self._at = ends if self._at is None else min(self._at, ends)
 
     @property
     def left(self) -> float | None:
         """Seconds that are left, never negative; None: no end."""
-        return None if self._at is None else max(self._at - now(), 0.0)
+        return None if self._at is None else max(self._at - asyncio.get_running_loop().time(), 0.0)
 
     @property
     def is_over(self) -> bool:
@@ -54,6 +49,7 @@ class Deadline:
     def cut(self, call_id: str, started: StartedCall) -> StartedCall:
         """``started`` with no more time than is left; a recipe's planning and what a person let through keep theirs."""
         left = self.left
-        if left is None or left >= started.timeout or call_id in self._let_through or started.recipe is not None:
+        spared = call_id in self._let_through | self._begun or started.recipe is not None
+        if left is None or left >= started.timeout or spared:
             return started
         return replace(started, timeout=left, is_cut_short=True)

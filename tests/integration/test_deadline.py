@@ -70,6 +70,17 @@ def test_an_idempotent_handler_that_outlives_the_time_is_a_tool_error(
     assert (desk.call().error or {})["code"] == "timeout"
 
 
+@pytest.mark.row("T17")
+def test_a_handler_that_was_not_started_in_time_is_known_not_to_have_run(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_runs_out(monkeypatch, "start_call:before", left=0)
+    desk.noted()
+    desk.run(call("work"), say("never"), limits=LIMITS)
+    assert (halted(desk), desk.call().outcome, desk.ran) == (("limit", "max_seconds", "ended"), "failed", [])
+    assert "It was not run." in desk.call().content
+
+
 def test_a_call_that_a_person_let_through_has_its_whole_time_and_others_are_not_started(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

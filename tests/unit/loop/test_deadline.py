@@ -13,6 +13,7 @@ from allm_django.core.decide import CallView, DropCalls, ExecuteCalls, FormatAns
 from allm_django.core.output import Output
 from allm_django.core.states import CallState
 from allm_django.core.types import Limits
+from allm_django.loop.deadline import Deadline
 from allm_django.providers.scripted import hold
 from allm_django.testing import ScriptedModel, call, fail, say
 from tests.deadlines import LIMITS, time_runs_out
@@ -83,6 +84,17 @@ def test_a_call_that_has_not_started_by_then_is_not_run(loop: Loop, monkeypatch:
     assert "It was not run." in tool_messages(result)[1]
 
 
+def test_a_handler_is_not_started_if_the_time_ends_while_its_start_is_recorded(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_runs_out(monkeypatch, "start_call:before", left=0)
+    ran: list[Any] = []
+    result = loop(engine(call("work"), say("never"), tool=lambda arguments: ran.append(arguments)), asking())
+    assert (limit(result), ran) == (("limit", "max_seconds"), [])
+    assert '"error":"timeout"' in tool_messages(result)[0]
+    assert "It was not run." in tool_messages(result)[0]
+
+
 def test_a_formatted_answer_that_outlives_the_time_is_done_without(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     time_runs_out(monkeypatch, "begin_output:after")
     given = engine(say("Four."), [hold(threading.Event())], response_schema={"type": "object"})
@@ -104,3 +116,16 @@ def test_when_the_time_is_up_an_answer_is_not_formatted_any_more() -> None:
     over = next_action(Snapshot(answered.limits, answered=True, turns=1, seconds=5.0, output=answered.output))
     assert isinstance(over, HaltRun)
     assert (over.reason, over.metadata["limit"], over.waiting) == ("limit", "max_seconds", False)
+
+
+def test_what_is_left_follows_the_loops_clock_and_never_grows() -> None:
+    async def lefts() -> list[Any]:
+        deadline, found = Deadline(), []
+        for seconds in (4.0, 1.0, 5.0):
+            deadline.look(Snapshot(Limits(max_seconds=5), seconds=seconds))
+            found.append((deadline.left, deadline.is_over, deadline.keeps("a")))
+        return found
+
+    (first, *_), (second, *_), last = asyncio.run(lefts())
+    assert 0 < second <= first <= 1
+    assert last == (0.0, True, True)

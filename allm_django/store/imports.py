@@ -24,7 +24,7 @@ MAY_HAVE_RUN = "The conversation was moved elsewhere while this call was at work
 BROKEN = "The conversation was moved elsewhere in the middle of this answer."
 # What a tool's version needs to be one, where an export does not tell: nothing of it can run.
 DETACHED: JSONObject = {"description": "", "handler": "", "enabled": False, "verbs": [], "timeout": 30.0, "summary": ""}
-DETACHED |= {"idempotent": False, "four_eyes": False, "quorum": 1, "compact": False}
+DETACHED |= {"idempotent": False, "four_eyes": False, "quorum": 1, "grants": False, "compact": False}
 # The columns that come as they are; what else the form has is seen to below.
 RUN = columns(exchange.RUN, "state", "created_at", "ended_at")
 MESSAGE = columns(exchange.MESSAGE, "run", "calls", "created_at")

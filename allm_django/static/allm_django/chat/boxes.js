@@ -1,6 +1,7 @@
 // The fields that open on a card: a reason, a result by hand, an answer to a question.
 
 import { button, h } from "./dom.js";
+import { grantBox } from "./grant.js";
 import { parse } from "./json.js";
 import { t } from "./words.js";
 
@@ -53,4 +54,4 @@ function answerButtons(field, decide, label) {
 }
 
 /** Each is called with decide(verb, fields) and cancel(), and gives {element, field}. */
-export const BOXES = { reject: reasonBox, retry: retryBox, answer: answerBox, done: doneBox, question: questionBox };
+export const BOXES = { reject: reasonBox, retry: retryBox, answer: answerBox, done: doneBox, question: questionBox, grant: grantBox };

@@ -139,6 +139,7 @@ export class Card {
         ? this.#button(t("approve_edited"), "primary", () => this.#decide("edit", { arguments: this.#arguments.value() }))
         : this.#can("approve") && this.#button(visible(t("approve_thing", { thing })), "primary", () => this.#decide("approve"), "a"),
       this.#can("reask") && this.#button(t("reask"), "primary", () => this.#decide("reask")),
+      !changed && this.#card.may_grant && this.#can("approve") && this.#button(t("grant_more"), "", () => this.#open("grant")),
       changed && this.#button(t("discard_changes"), "", () => this.#arguments.reset()),
       this.#can("answer") && this.#button(t("answer_instead"), "", () => this.#open("answer")),
       this.#can("reject") && this.#button(t("reject"), "danger", () => this.#open("reject"), "r"),

@@ -25,7 +25,7 @@ TAG = re.compile(r"<[^>]*>")
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with without_runner():
+    with without_runner(), translation.override("en"):  # a request leaves its language behind
         yield build()
 
 

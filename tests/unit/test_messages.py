@@ -87,4 +87,5 @@ def test_texts_are_said_in_the_language_of_the_request_with_what_stands_in_them(
         assert said("this tool always asks first") == spoken()["this tool always asks first"] != SPOKEN[0]
         assert said("step “Pay”: this tool always asks first").startswith("Schritt „Pay“: ")
         assert said("Something that nobody listed.") == "Something that nobody listed."
-    assert spoken() == {}
+    with translation.override("en"):
+        assert spoken() == {}

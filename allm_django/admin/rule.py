@@ -99,6 +99,6 @@ class RuleAdmin(StoreAdmin):
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Django's history, and what the rule was after each change."""
-        rows = RuleChange.objects.filter(rule=object_id) if object_id.isdecimal() else RuleChange.objects.none()
+        rows = RuleChange.objects.filter(rule=int(object_id)) if object_id.isdecimal() else RuleChange.objects.none()
         changes = [(row.created_at, row.who, json_block(row.data)) for row in rows[:SHOWN_CHANGES]]
         return super().history_view(request, object_id, {"changes": changes, **(extra_context or {})})

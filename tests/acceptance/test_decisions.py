@@ -37,6 +37,18 @@ def test_a_manual_tool_waits_on_a_card_and_runs_once_approved(visit: Visit) -> N
     expect(sam.find(".call-details")).to_contain_text("Sam Solo approved it")
 
 
+def test_who_approves_may_allow_the_same_call_again_beforehand(visit: Visit) -> None:
+    """[H13]"""
+    sam = visit("sam")
+    sam.ask("notify twice")
+    sam.button("Approve, and further calls").click()
+    sam.page.get_by_label("How often").select_option("5")
+    sam.button("Approve and allow these").click()
+    sam.finished()
+    sam.find(".call-line").last.click()
+    expect(sam.find(".call-details").last).to_contain_text("Sam Solo had allowed it beforehand")
+
+
 def test_edited_arguments_run_and_the_model_is_told(visit: Visit) -> None:
     sam = visit("sam")
     sam.ask("refund please")

@@ -53,6 +53,9 @@ if __name__ == "__main__":
     groups = {name: Group.objects.create(name=name) for name in ("Tills", "Managers")}
     groups["Tills"].user_set.set(User.objects.filter(username__in=("ben", "kim", "sam")))
     save_tool(till, approver_groups=[groups["Tills"]], escalation_groups=[groups["Managers"]])
+    notify = Tool.objects.get(name="notify")
+    notify.grants = True
+    save_tool(notify)
     engine = Engine(name="desk", title="The desk", model="script:scenes", notice="Follows a script")
     engine.examples = ["lookup 1042"]
     engine.max_turns = 100

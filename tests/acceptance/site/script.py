@@ -46,6 +46,7 @@ SCENES: dict[str, list[object]] = {
     "lookup": [[say("Let me look."), call("look_up", {"order_id": "1042"})], say("Order 1042 is *sent*.")],
     "long": [call("look_up", {"order_id": "long"}), say("There are 400 parcels.")],
     "refund": [[say("I would refund it."), call("refund", {"order_id": "1042", "amount": 49.5})], told],
+    "notify": [call("notify", {"text": "Hello."}), call("notify", {"text": "Hello."}), say("Done.")],
     "payout": [[say("That takes two of you."), call("pay_out", {"amount": 500.0})], told],
     "both": [
         [call("refund", {"order_id": "1", "amount": 10.0}), call("notify", {"text": "Sorry,\nit was late."})],

@@ -110,7 +110,7 @@ class ToolCall(models.Model):
                 name="allm_call_to_wake",
                 condition=models.Q(state__in=sorted(OPEN_STATES), wake_at__isnull=False),
             ),
-            models.Index(fields=("name", "-created_at", "outcome"), name="allm_call_by_name"),
+            models.Index(fields=("name", "-created_at", "outcome", "state"), name="allm_call_by_name"),
             models.Index(fields=("-created_at",), name="allm_call_by_time"),
             models.Index(
                 fields=("outcome", "-created_at"),

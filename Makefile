@@ -12,7 +12,7 @@ DJANGO ?=
 PORT ?= 8000
 ARGS ?=
 # what runs on PostgreSQL, too: what locks and races there, and lists; .ci/run takes all that is marked both_databases
-ON_POSTGRES ?= $(addprefix tests/integration/test_,races.py leases.py sessions_running.py stream.py admin_rows.py)
+ON_POSTGRES ?= $(addprefix tests/integration/test_,races.py leases.py sessions_running.py stream.py admin_rows.py quorum.py deadlines.py grants.py purge.py)
 comma := ,
 
 PY := $(VENV)/bin/python

@@ -59,7 +59,7 @@ def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
     ann.ask("slow never")
     ann.sees("Paragraph 40 of")
     ann.page.keyboard.press("Control+.")
-    ann.find(".halted").wait_for()
+    ann.find(".broken").wait_for()
     expect(ann.page.get_by_role("button", name="Stop")).to_be_hidden()
     ann.say("hello again")
     ann.sees("Hello. How can I help?")
@@ -68,7 +68,8 @@ def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
 def test_an_error_of_the_model_says_what_to_do(visit: Visit) -> None:
     ann = visit("ann")
     ann.ask("broken please")
-    expect(ann.find(".halted.failed")).to_be_visible()
+    expect(ann.find(".broken")).to_have_text("The scripted model failed with status 400.")
+    expect(ann.find(".halted")).to_have_count(0)  # told once
     expect(ann.button("Try again")).to_be_visible()
 
 

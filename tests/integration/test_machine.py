@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import asyncio
 import gc
 import json
@@ -346,7 +347,7 @@ def live(world: World, lives: int, acts: int) -> None:
 
 @pytest.mark.row("S01", "S06", "S08", "L15")
 def test_whatever_happens_in_whatever_order_a_session_stays_whole(world: World) -> None:
-    live(world, lives=200, acts=4)
+    live(world, lives=int(os.environ.get("ALLM_LIVES", "200")), acts=4)
 
 
 @pytest.mark.storm

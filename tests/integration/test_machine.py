@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import asyncio
 import gc
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress

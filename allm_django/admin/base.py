@@ -146,6 +146,12 @@ class ReadOnlyAdmin(ToldAdmin):
         """Nobody."""
         return False
 
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """A page to read: nothing may be sent to it, of rows that are there or not."""
+        if request.method == "POST":
+            raise PermissionDenied
+        return super().changeform_view(request, *args, **kwargs)
+
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """``rows`` that the person may see. Subclasses ask access."""
         raise NotImplementedError

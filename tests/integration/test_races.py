@@ -27,7 +27,7 @@ from tests.integration.driving import at_once, call_of, session_of, tool, until
 pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("running"), pytest.mark.row("H02")]
 
 APPROVERS = 50
-ROUNDS = int(os.environ.get("ALLM_ROUNDS", "6"))  # make storm: many more
+ROUNDS = int(os.environ.get("ALLM_ROUNDS", "4"))  # make storm: many more
 
 
 @pytest.fixture

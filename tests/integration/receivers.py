@@ -49,7 +49,7 @@ def mail_server() -> Iterator[Mailbox]:
     try:
         yield mailbox
     finally:
-        server.close()
+        loop.call_soon_threadsafe(server.close)  # in its own thread: a connection may be ending there just now
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         for task in asyncio.all_tasks(loop):

@@ -150,7 +150,9 @@ def _act(world: World, line: Line, role: str, address: str) -> Answer:
     address, action = address.split("#")
     row = world.objects[address.rstrip("/").rsplit("/", 1)[1]]
     fields = {"action": action, "index": 0, "_selected_action": [row.pk], **json.loads(line.body or "{}")}
-    found = world.browsers[role].post(address, fields)
+    browser = world.browsers[role]
+    browser.cookies.pop("messages", None)  # what an earlier line was told and nobody has read
+    found = browser.post(address, fields)
     listed = "cl" in (getattr(found, "context_data", None) or {})  # the list again: there are no actions at all
     if listed or any(str(message) == NOT_ON_OFFER for message in get_messages(found.wsgi_request)):
         return Answer("none")

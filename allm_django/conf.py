@@ -17,6 +17,7 @@ from allm_django.core.limits import DEFAULT_MAX_TURNS, Limits
 from allm_django.errors import ConfigurationError, InvalidInputError
 
 IN_PROCESS = "allm_django.runtime.dispatch.inprocess.InProcess"
+MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ def channel_layer_path() -> str:
 
 def layer_is_shared() -> bool:
     """Whether the default channel layer can reach other processes."""
-    return channel_layer_path() not in ("", "channels.layers.InMemoryChannelLayer")
+    return channel_layer_path() not in ("", MEMORY_LAYER)
 
 
 def _load(path: str, name: str) -> Any:

@@ -12,9 +12,11 @@ from django.core.paginator import Paginator
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.functional import cached_property
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
+from allm_django.admin.display import link_to
 from allm_django.admin.search import id_range, people_named
 from allm_django.errors import AllmError
 
@@ -151,6 +153,11 @@ class ReadOnlyAdmin(ToldAdmin):
         if request.method == "POST":
             raise PermissionDenied
         return super().changeform_view(request, *args, **kwargs)
+
+    @admin.display(description=_("session"))
+    def session_link(self, row: Any) -> SafeString | str:
+        """The session it belongs to."""
+        return link_to(row.session)
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """``rows`` that the person may see. Subclasses ask access."""

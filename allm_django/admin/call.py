@@ -110,11 +110,6 @@ class CallAdmin(ReadOnlyAdmin):
         """In one line, masked."""
         return one_line(arguments_of(call, clear=False))
 
-    @admin.display(description=_("session"))
-    def session_link(self, call: ToolCall) -> SafeString | str:
-        """Its session."""
-        return link_to(call.session)
-
     @admin.display(description=_("run"))
     def run_link(self, call: ToolCall) -> SafeString | str:
         """Its run."""

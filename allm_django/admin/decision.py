@@ -82,11 +82,6 @@ class DecisionAdmin(ReadOnlyAdmin):
         """For programs."""
         return _file(rows, as_lines, "application/x-ndjson", "decisions.jsonl")
 
-    @admin.display(description=_("session"))
-    def session_link(self, decision: Decision) -> SafeString | str:
-        """Its session."""
-        return link_to(decision.session)
-
     @admin.display(description=_("call"))
     def call_link(self, decision: Decision) -> SafeString | str:
         """What was decided."""

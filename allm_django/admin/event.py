@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from allm_django.admin.base import ReadOnlyAdmin, of_visible_sessions
-from allm_django.admin.display import json_block, link_to
+from allm_django.admin.display import json_block
 from allm_django.models import Event
 
 
@@ -28,11 +28,6 @@ class EventAdmin(ReadOnlyAdmin):
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Those of visible sessions."""
         return of_visible_sessions(request.user, rows).select_related("session")
-
-    @admin.display(description=_("session"))
-    def session_link(self, event: Event) -> SafeString | str:
-        """Its session."""
-        return link_to(event.session)
 
     @admin.display(description=_("data"))
     def shown_data(self, event: Event) -> SafeString | str:

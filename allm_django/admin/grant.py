@@ -91,11 +91,6 @@ class GrantAdmin(ReadOnlyAdmin):
         """Whose calls it lets go."""
         return name_of(grant.owner) or "–"
 
-    @admin.display(description=_("session"))
-    def session_link(self, grant: Grant) -> SafeString | str:
-        """Where it was given."""
-        return link_to(grant.session)
-
     @admin.display(description=_("given on"))
     def call_link(self, grant: Grant) -> SafeString | str:
         """The call whose card it was given on."""

@@ -14,6 +14,7 @@ from django.db.models import Case, Count, FloatField, Model, Q, QuerySet, Sum, T
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, TruncDate
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
 from allm_django.core.states import CallState, Outcome
@@ -27,6 +28,7 @@ SAMPLE = 5_000  # the latest decisions that times to decide are taken from
 MOST_PEOPLE = 20
 MOST_WORKERS = 50
 AGES = (timedelta(hours=1), timedelta(days=1), timedelta(days=7))  # limits between the groups of what waits
+AGE_WORDS = (_("under an hour"), _("an hour to a day"), _("a day to a week"), _("over a week"))
 USAGE = ("input_tokens", "output_tokens", "cost")
 
 

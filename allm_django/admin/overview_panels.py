@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from allm_django.admin.charts import Series, columns, key, meter
 from allm_django.admin.display import duration, shown
-from allm_django.admin.overview_figures import SAMPLE, Figures, Used
+from allm_django.admin.overview_figures import AGE_WORDS, SAMPLE, Figures, Used
 from allm_django.core.states import CallState
 from allm_django.models.words import DECISION_VERBS
 
@@ -45,13 +45,12 @@ class Panel:
 def waiting_panel(figures: Figures) -> Panel:
     """What waits now, by age; each group leads to the inbox."""
     states = (CallState.PENDING, CallState.UNKNOWN, CallState.ASKING)
-    ages = (_("under an hour"), _("an hour to a day"), _("a day to a week"), _("over a week"))
-    counts = [[figures.waiting.get((state.value, age), 0) for state in states] for age in range(len(ages))]
+    counts = [[figures.waiting.get((state.value, age), 0) for state in states] for age in range(len(AGE_WORDS))]
     most = max(map(sum, counts))
     inbox = reverse("admin:allm_django_pendingcall_changelist")
     rows = [
         [
-            format_html('<a href="{}?age={}">{}</a>', inbox, age, ages[age]),
+            format_html('<a href="{}?age={}">{}</a>', inbox, age, AGE_WORDS[age]),
             *map(whole, numbers),
             meter(sum(numbers), most, "people"),
         ]

@@ -12,12 +12,11 @@ from django.utils.translation import gettext as _
 from allm_django.admin.display import age, shown
 from allm_django.admin.overview_figures import Figures
 from allm_django.admin.overview_panels import Panel, whole
-from allm_django.conf import conf
+from allm_django.conf import MEMORY_LAYER, conf
 from allm_django.models import Worker
 from allm_django.store import clock
 
 MISSED = 3  # heartbeats, until a process counts as silent
-MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 
 
 def workers_panel(figures: Figures) -> Panel:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from allm_django import access
 from allm_django.admin.display import shown
-from allm_django.admin.overview_figures import AGES
+from allm_django.admin.overview_figures import AGE_WORDS, AGES
 from allm_django.models.call import OPEN_CALLS
 from allm_django.store import clock
 
@@ -73,12 +73,7 @@ class AgeFilter(Choice):
 
     title = _("age")
     parameter_name = "age"
-    words = (
-        ("0", _("under an hour")),
-        ("1", _("an hour to a day")),
-        ("2", _("a day to a week")),
-        ("3", _("over a week")),
-    )
+    words = tuple((str(place), words) for place, words in enumerate(AGE_WORDS))
 
     def narrow(self, request: HttpRequest, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Between two ages."""

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from allm_django.admin.base import ReadOnlyAdmin, of_visible_sessions
-from allm_django.admin.display import json_block, link_to, plain, seconds
+from allm_django.admin.display import json_block, plain, seconds
 from allm_django.admin.search import name_of
 from allm_django.models import Run
 from allm_django.models.words import HALTED_REASONS
@@ -62,11 +62,6 @@ class RunAdmin(ReadOnlyAdmin):
             short = request.GET.get("waits") == "short"
             extra["timeline"] = TimelinePage.of(Timeline.of(run), short=short)
         return super().change_view(request, object_id, form_url, extra)
-
-    @admin.display(description=_("session"))
-    def session_link(self, run: Run) -> SafeString | str:
-        """Its session."""
-        return link_to(run.session)
 
     @admin.display(description=_("owner"))
     def owner_name(self, run: Run) -> str:

@@ -30,25 +30,6 @@ from allm_django.models import Tool
 from allm_django.store.tool_floor import Condition, definition_of, health_of
 from allm_django.store.tools import delete_tool, save_tool
 
-# What only those with ``configure_tool`` may change (security row 6).
-RULES = (
-    "name",
-    "handler",
-    "manual",
-    "schema",
-    "sensitive",
-    "timeout",
-    "idempotent",
-    "verbs",
-    "approver_groups",
-    "four_eyes",
-    "quorum",
-    "grants",
-    "expiry",
-    "escalate_after",
-    "escalation_groups",
-    "metadata",
-)
 DECISION_FIELDS = (
     "verbs",
     "approver_groups",
@@ -58,6 +39,18 @@ DECISION_FIELDS = (
     "expiry",
     "escalate_after",
     "escalation_groups",
+)
+# What only those with ``configure_tool`` may change (security row 6).
+RULES = (
+    "name",
+    "handler",
+    "manual",
+    "schema",
+    "sensitive",
+    "timeout",
+    "idempotent",
+    *DECISION_FIELDS,
+    "metadata",
 )
 CONDITION_WORDS = {
     Condition.OK: _("ok"),

@@ -1,4 +1,4 @@
-"""Grants: what a person allows beforehand, on the card of a call that asked (H13, ADR 7)."""
+"""Grants: what a person allows beforehand, on the card of a call that asked (H13, ADR 9)."""
 
 from __future__ import annotations
 

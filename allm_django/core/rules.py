@@ -1,4 +1,4 @@
-"""Rules over a call's arguments: deny > ask > allow, the first match inside a level, no code (H12, ADR 7).
+"""Rules over a call's arguments: deny > ask > allow, the first match inside a level, no code (H12, ADR 9).
 
 A predicate is a JSON Schema of the subset that tools use: the rule matches the arguments that fit. One that can't be
 checked (unreadable, or more work than its share of a validation's allowance) counts as an ask, whatever the effect.

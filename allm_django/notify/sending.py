@@ -17,6 +17,7 @@ from allm_django.notify.people import those_to_mail
 from allm_django.notify.webhook import send_webhook
 from allm_django.notify.words import payload
 from allm_django.store import deliveries
+from allm_django.store.writing import alias
 
 logger = get_logger("allm_django.notify")
 OPEN_ONLY = ("call.pending", "call.escalated", "call.asked")  # an e-mail of these is of no use once it is decided
@@ -24,8 +25,9 @@ OPEN_ONLY = ("call.pending", "call.escalated", "call.asked")  # an e-mail of the
 
 def send_due(stop: threading.Event | None = None) -> None:
     """Send all that is due, one after the other; what fails is put off."""
+    calls = ToolCall.objects.using(alias()).select_related("session", "tool_version__tool")
     while not (stop and stop.is_set()) and (row := deliveries.claim()) is not None:
-        call = ToolCall.objects.select_related("session", "tool_version__tool").filter(pk=row.call_id).first()
+        call = calls.filter(pk=row.call_id).first()
         if call is None:
             deliveries.finish(row, Delivery.State.OBSOLETE)
         elif row.channel == Delivery.Channel.FAN_OUT:

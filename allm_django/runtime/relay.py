@@ -7,6 +7,7 @@ makes news fast: what is lost on the way, with Redis away or a queue full, is fo
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import uuid
@@ -109,7 +110,8 @@ class Relay:
             try:
                 await work(layer)
             except Exception as error:  # the layer's own kinds: whatever they are, the rows have the news
-                logger.log(10 if failed else 30, "The channel layer failed (%s); it is tried again.", error)
+                level = logging.DEBUG if failed else logging.WARNING
+                logger.log(level, "The channel layer failed (%s); it is tried again.", error)
                 failed = True
                 await asyncio.sleep(AGAIN_SECONDS)
             else:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import ProtectedError
 from django.utils.translation import gettext as _
@@ -15,6 +14,7 @@ from django.utils.translation import gettext as _
 from allm_django.conf import provider_factories
 from allm_django.errors import ConfigurationError, InvalidInputError, MissingExtraError, StateError
 from allm_django.models import Engine, Tool
+from allm_django.store.cleaning import check_row
 from allm_django.store.writing import alias
 from allm_django.tools.registry import FunctionKind, registry
 
@@ -47,11 +47,7 @@ def save_engine(
 
 def check_engine(engine: Engine) -> None:
     """Raise InvalidInputError, naming the field, unless ``engine`` may be saved."""
-    try:
-        engine.full_clean()
-    except ValidationError as error:
-        name, messages = next(iter(error.message_dict.items()))
-        raise InvalidInputError(f"{name}: {messages[0]}", field=name) from error
+    check_row(engine)
     check_references(engine)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from allm_django.core.policy import denied
 from allm_django.core.rules import RuleSpec
 from allm_django.core.types import JSONObject
-from allm_django.errors import InvalidInputError
 from allm_django.models import Rule, RuleChange
+from allm_django.store.cleaning import check_row
 from allm_django.store.grants import revoke_given_under
 from allm_django.store.record import name_of
 from allm_django.store.writing import alias
@@ -33,11 +32,7 @@ def save_rule(rule: Rule, *, by: Any = None) -> Rule:
 
     Raises InvalidInputError, naming the field.
     """
-    try:
-        rule.full_clean()
-    except ValidationError as error:
-        name, messages = next(iter(error.message_dict.items()))
-        raise InvalidInputError(f"{name}: {messages[0]}", field=name) from error
+    check_row(rule)
     with transaction.atomic(using=alias()):
         before = Rule.objects.select_for_update(of=("self",)).select_related("tool").filter(pk=rule.pk).first()
         if before is not None and before.content() == rule.content():

@@ -78,16 +78,12 @@ def _fields() -> Iterator[models.Field[Any, Any]]:
 
 
 def _to_file(field: models.Field[Any, Any], value: Any) -> Any:
-    if isinstance(field, models.ForeignKey):
-        return None if value is None else str(Group.objects.get(pk=value).name)
     if isinstance(field, models.DurationField):
         return None if value is None else duration_iso_string(value)
     return value
 
 
 def _from_file(field: models.Field[Any, Any], value: Any) -> Any:
-    if isinstance(field, models.ForeignKey):
-        return None if value is None else _groups(field.name, [value])[0]
     if isinstance(field, models.JSONField):
         return value
     if isinstance(field, models.BooleanField) and not isinstance(value, bool):

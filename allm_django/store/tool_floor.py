@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from allm_django.errors import InvalidInputError
 from allm_django.models import Tool
+from allm_django.store.cleaning import check_row
 from allm_django.tools.registry import ToolDefinition, registry
 
 
@@ -93,11 +93,7 @@ def check_tool(tool: Tool, stored: Tool | None = None) -> None:
     A handler that code did not register is refused, unless the row has it already and is disabled: so that what
     came in by SQL or lost its code can still be switched off.
     """
-    try:
-        tool.full_clean()
-    except ValidationError as error:
-        name, messages = next(iter(error.message_dict.items()))
-        raise InvalidInputError(f"{name}: {messages[0]}", field=name) from error
+    check_row(tool)
     if not tool.verbs:
         raise InvalidInputError(_("Allow at least one, or nobody could decide a call."), field="verbs")
     check_floor(tool, stored)

@@ -66,12 +66,8 @@ def import_tools(data: Any, *, by: AbstractBaseUser | None = None, seen: str | N
             raise InvalidInputError(_("Tools were changed meanwhile. Look at the differences again."), field="seen")
         for each in plan:
             if each.tool is not None and each.kind in ("create", "change"):
-                _write(each, each.tool, by)
+                save_tool(each.tool, by=by, **each.groups)
     return plan
-
-
-def _write(planned: Planned, tool: Tool, by: AbstractBaseUser | None) -> None:
-    save_tool(tool, by=by, **planned.groups)
 
 
 def _planned(entry: JSONObject, rows: dict[str, Tool], names: list[Any]) -> Planned:

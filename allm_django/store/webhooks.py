@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from allm_django.conf import webhooks_inside
 from allm_django.errors import InvalidInputError
 from allm_django.models import MailSubscription, Webhook
+from allm_django.store.cleaning import check_row
 from allm_django.store.writing import alias
 from allm_django.tools.addresses import split_url
 
@@ -19,11 +19,7 @@ SECRET_NAME = re.compile(r"ALLM_WEBHOOK[A-Z0-9_]*")
 
 def check_webhook(hook: Webhook) -> None:
     """Raise InvalidInputError, naming the field, unless ``hook`` may be saved."""
-    try:
-        hook.full_clean()
-    except ValidationError as error:
-        name, messages = next(iter(error.message_dict.items()))
-        raise InvalidInputError(f"{name}: {messages[0]}", field=name) from error
+    check_row(hook)
     check_address(hook)
 
 

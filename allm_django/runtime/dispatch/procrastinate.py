@@ -10,6 +10,7 @@ import asyncio
 from contextlib import suppress
 from uuid import UUID
 
+from allm_django import runtime
 from allm_django.runtime.dispatch import queued
 
 try:
@@ -27,7 +28,7 @@ async def advance(session_id: str) -> None:
     try:
         await asyncio.wrap_future(queued.advance(session_id))
     except asyncio.CancelledError:
-        await asyncio.to_thread(queued.drain)
+        await asyncio.to_thread(runtime.shutdown)
         raise
 
 

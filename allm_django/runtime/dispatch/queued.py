@@ -10,7 +10,6 @@ from __future__ import annotations
 from concurrent.futures import Future
 from uuid import UUID
 
-from allm_django import runtime
 from allm_django.errors import MissingExtraError
 from allm_django.logs import get_logger
 from allm_django.runtime.runner import runner
@@ -46,11 +45,6 @@ def advance(session_id: str) -> Future[None]:
 def sweep() -> None:
     """The periodic task's body: what nobody works on, deadlines, notices. Done by the worker's keeper."""
     runner.sweep()
-
-
-def drain() -> None:
-    """Stop the runner of a worker that is told to end: answers are broken off, leases given back."""
-    runtime.shutdown()
 
 
 def missing(extra: str, error: ImportError) -> MissingExtraError:

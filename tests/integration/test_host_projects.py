@@ -1,4 +1,4 @@
-"""Host projects have user models of their own (M08)."""
+"""Host projects have user models of their own, and may keep our tables in another database than ``default`` (M08)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ pytestmark = [pytest.mark.row("M08")]
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_people_with_uuid_keys_and_without_usernames_can_do_everything() -> None:
+@pytest.mark.parametrize("project", ["custom_user", "second_database"])
+def test_everything_works_in_a_project_with(project: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "ALLM_TEST_DATABASE"}
-    command = [sys.executable, "-W", "error", "-m", "tests.integration.custom_user.walk"]
+    command = [sys.executable, "-W", "error", "-m", f"tests.integration.{project}.walk"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "walked\n"), done.stderr
